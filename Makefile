@@ -1,0 +1,47 @@
+# Every target sets up what it needs; what CI calls is what is here.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench docs clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "farfield needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: $(READY) ## Make the virtual environment
+
+demo: $(READY) ## Train one small network and show its far field
+	$(BIN)/farfield demo --out farfield-demo
+
+test: $(READY) ## Run the tests, doctests and examples
+	$(BIN)/python -m pytest -q -n auto
+
+check: $(READY) ## Run the linters and the type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure; writes benchmarks/results/*.json
+	$(BIN)/python -m benchmarks
+
+docs: $(READY) ## Write the generated pages of docs/
+	$(BIN)/python -m farfield.graph.document docs/rules.md
+
+clean: ## Remove the environment and everything that was made
+	rm -rf $(VENV) build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,135 @@
+"""Which far fields are proven, and exact arithmetic for those that floating point cannot decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farfield.exact.bounded import ROUNDOFF
+from farfield.exact.far_field import FarField
+from farfield.exact.rational import (
+    Budget,
+    BudgetSpent,
+    Integers,
+    Matrix,
+    NotRational,
+    Rational,
+    RationalDomain,
+    quotient,
+    walk_exactly,
+)
+from farfield.graph.network import Group, Network
+
+# Rays that share one exact walk.
+BLOCK = 32
+
+
+def winner_proven(
+    slope: Tensor, intercept: Tensor, slope_error: Tensor, intercept_error: Tensor
+) -> Tensor:
+    """Whether it is proven which logits grow fastest, and which of those is largest.
+
+    All arguments ``(instances, rays, classes)``; the result ``(instances, rays)``.
+    """
+    top = slope.argmax(dim=-1, keepdim=True)
+    wide = 1 + 8 * ROUNDOFF
+    gap = slope.gather(-1, top) - slope
+    bound = (slope_error.gather(-1, top) + slope_error) * wide
+    same = (gap == 0) & (bound == 0)
+    itself = torch.zeros_like(same).scatter(-1, top, True)
+    slopes_proven = ((gap > bound) | same | itself).all(dim=-1)
+    leading = same | itself
+    among = intercept.masked_fill(~leading, -torch.inf)
+    first = among.argmax(dim=-1, keepdim=True)
+    lead = among.gather(-1, first) - among
+    doubt = (intercept_error.gather(-1, first) + intercept_error) * wide
+    itself = torch.zeros_like(same).scatter(-1, first, True)
+    behind = (lead > doubt) | ((lead == 0) & (doubt == 0)) | itself | ~leading
+    return slopes_proven & behind.all(dim=-1)
+
+
+def settle_exactly(
+    network: Network, far: FarField, origins: Tensor, directions: Tensor, budget: float
+) -> None:
+    """Recompute the unproven rays in rational arithmetic, as far as the budget reaches."""
+    if far.certified is None:
+        raise ValueError("the far field was not computed with bounds")
+    left = Budget(budget)
+    for group in network.groups:
+        for index, member in enumerate(group.members):
+            open_rays = torch.nonzero(~far.certified[member]).flatten()
+            matrices: dict[tuple[int, int], Matrix] = {}
+            for block in open_rays.split(BLOCK) if len(open_rays) else ():
+                try:
+                    _settle_block(
+                        network, far, group, index, block, origins, directions, matrices, left
+                    )
+                except BudgetSpent:
+                    return
+
+
+def _settle_block(
+    network: Network,
+    far: FarField,
+    group: Group,
+    index: int,
+    rays: Tensor,
+    origins: Tensor,
+    directions: Tensor,
+    matrices: dict[tuple[int, int], Matrix],
+    budget: Budget,
+) -> None:
+    """Settle some rays of one instance; one by one if one of them has no rational value."""
+    pair = torch.cat([_pick(directions, rays), _pick(origins, rays)])
+    try:
+        value, domain = walk_exactly(group.program, group.instance(index), pair, matrices, budget)
+    except NotRational:
+        for ray in rays.split(1) if len(rays) > 1 else ():
+            _settle_block(network, far, group, index, ray, origins, directions, matrices, budget)
+        return
+    _write(far, group.members[index], rays, _as_classes(network, value), value, domain)
+
+
+def _pick(rows: Tensor, rays: Tensor) -> Tensor:
+    return rows[rays] if len(rows) > 1 else rows.expand(len(rays), *rows.shape[1:])
+
+
+def _as_classes(network: Network, value: Rational) -> Integers:
+    """The numerators as ``(2, rays, classes)``; a single logit ``f`` becomes ``(0, f)``."""
+    pair = value.pair
+    if not network.one_logit:
+        return pair
+    logit = pair.reshape(*pair.shape[:2], 1)
+    return np.concatenate([logit * 0, logit], axis=-1)
+
+
+def _write(
+    far: FarField,
+    member: int,
+    rays: Tensor,
+    pair: Integers,
+    value: Rational,
+    domain: RationalDomain,
+) -> None:
+    """Round the exact germs once, and keep what rounding would blur: differences, and who leads."""
+    if far.certified is None or far.relative is None:
+        raise ValueError("the far field was not computed with bounds")
+    leading = np.equal(pair[0], pair[0].max(axis=-1, keepdims=True)).astype(bool)
+    winner = [
+        int(np.argmax(np.where(ahead, values, values.min() - 1)))
+        for ahead, values in zip(leading, pair[1], strict=True)
+    ]
+    best = np.take_along_axis(pair, np.array(winner)[None, :, None], axis=-1)
+    rounded = np.vectorize(lambda top: quotient(top, value.denominator), otypes=[float])
+    germs, relative = (torch.from_numpy(rounded(each)) for each in (pair, pair - best))
+    where = rays.to(far.slope.device)
+    far.slope[member, where], far.intercept[member, where] = germs.to(far.slope)
+    far.relative[:, member, where] = relative.to(far.slope)
+    far.leading[member, where] = torch.from_numpy(leading).to(far.leading)
+    far.reach[member, where] = torch.from_numpy(domain.reach).to(far.reach)
+    far.asymptotic[member, where] = torch.from_numpy(domain.asymptotic).to(far.asymptotic)
+    finite = torch.isfinite(germs).all(dim=-1).all(dim=0) & torch.isfinite(relative).all(
+        dim=-1
+    ).all(dim=0)
+    far.certified[member, where] = finite.to(far.certified)

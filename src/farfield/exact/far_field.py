@@ -1,0 +1,142 @@
+"""The far field of a network as a plain result: germs of logits, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from farfield.errors import InputError
+from farfield.scores import score_by_name
+
+
+@dataclass(frozen=True)
+class FarField:
+    """What a network says infinitely far out, for a number of rays.
+
+    Attributes:
+        slope: ``(instances, rays, classes)`` growth of each logit.
+        intercept: ``(instances, rays, classes)`` where the line that each logit ends on starts.
+        reach: ``(instances, rays)`` the ``t`` at which the last unit settles: from there on every
+            logit is ``slope * t + intercept``. Infinite where ``asymptotic``.
+        asymptotic: ``(instances, rays)`` whether smooth activations only approach their limits.
+        leading: ``(instances, rays, classes)`` the classes whose logits grow fastest.
+        certified: ``(instances, rays)`` whether every decision is proven; ``None`` if not asked.
+        relative: ``(2, instances, rays, classes)`` slopes and intercepts minus the winner's, where
+            they are known better than the difference of two rounded numbers; else ``None``.
+    """
+
+    slope: Tensor
+    intercept: Tensor
+    reach: Tensor
+    asymptotic: Tensor
+    leading: Tensor
+    certified: Tensor | None = None
+    relative: Tensor | None = field(default=None, repr=False)
+
+    @property
+    def probabilities(self) -> Tensor:
+        """``(instances, rays, classes)``: softmax of the intercepts among the leading classes."""
+        intercept = self.intercept if self.relative is None else self.relative[1]
+        return torch.softmax(intercept.masked_fill(~self.leading, -torch.inf), dim=-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """``(rays,)`` largest probability of the mean over instances."""
+        return self.probabilities.mean(dim=0).amax(dim=-1)
+
+    @property
+    def winner(self) -> Tensor:
+        """``(instances, rays)`` the class that each instance ends up with."""
+        intercept = self.intercept if self.relative is None else self.relative[1]
+        return intercept.masked_fill(~self.leading, -torch.inf).argmax(dim=-1)
+
+    @property
+    def label(self) -> Tensor:
+        """``(rays,)`` the most probable class of the mean over instances."""
+        if len(self.slope) == 1:
+            return self.winner[0]
+        return self.probabilities.mean(dim=0).argmax(dim=-1)
+
+    @property
+    def saturates(self) -> Tensor:
+        """``(instances, rays)`` whether one logit outgrows all others: confidence tends to 1."""
+        return self.leading.sum(dim=-1) == 1
+
+    @property
+    def constant(self) -> Tensor:
+        """``(instances, rays)`` whether all logits grow alike: the probabilities stay put."""
+        return self.leading.all(dim=-1)
+
+    @property
+    def votes(self) -> Tensor:
+        """``(rays, classes)`` the share of instances that end up with each class."""
+        classes = self.slope.shape[-1]
+        return torch.nn.functional.one_hot(self.winner, classes).to(self.slope).mean(dim=0)
+
+    def score(self, name: str) -> Tensor:
+        """``(rays,)`` any uncertainty score of :mod:`farfield.scores`, at infinity."""
+        result: Tensor = score_by_name(name)(self.probabilities)
+        return result
+
+    def distance(self, confidence: float) -> Tensor:
+        """From which ``t`` on the winning class never falls below a confidence.
+
+        Beyond ``reach``, the winning class k has probability
+        ``1 / (1 + sum_j exp((s_j - s_k) t + b_j - b_k))``, which only grows: the distance is the
+        root of that, and at least ``reach``, before which nothing is known without walking the
+        whole ray.
+
+        Args:
+            confidence: Between 0 and 1.
+
+        Returns:
+            ``(instances, rays)``; infinite where the limit is below ``confidence``, NaN where
+            smooth activations approach a limit above it without a finite reach.
+        """
+        if not 0 < confidence < 1:
+            raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
+        slope, intercept = self._relative_to_winner()
+        goal = torch.log(torch.tensor((1 - confidence) / confidence, dtype=slope.dtype))
+        goal = goal.to(slope.device)
+        level = torch.logsumexp(intercept.masked_fill(~self._others_leading(), -torch.inf), dim=-1)
+        t = torch.where(self.reach.isinf(), 0.0, self.reach)
+        for _ in range(200):
+            curve, gradient = _log_sum(slope, intercept, t)
+            step = torch.where(curve > goal, (goal - curve) / gradient, 0.0)
+            step = torch.where((level >= goal) | ~torch.isfinite(step), 0.0, step)
+            following = t + step
+            if bool((following <= t).all()):
+                break
+            t = torch.maximum(following, t)
+        curve, _ = _log_sum(slope, intercept, t)
+        reached = (curve <= goal) | (level < goal)
+        t = torch.where(reached, t, torch.inf)
+        return torch.where(self.asymptotic & (level <= goal), torch.nan, t)
+
+    def _relative_to_winner(self) -> tuple[Tensor, Tensor]:
+        """Slopes and intercepts of the other classes minus the winner's; the winner's own drop."""
+        winner = self.winner[..., None]
+        if self.relative is None:
+            slope = self.slope - self.slope.gather(-1, winner)
+            intercept = self.intercept - self.intercept.gather(-1, winner)
+        else:
+            slope, intercept = self.relative
+        slope = slope.masked_fill(self.leading, 0.0)
+        return slope, intercept.scatter(-1, winner, -torch.inf)
+
+    def _others_leading(self) -> Tensor:
+        winner = self.winner[..., None]
+        return self.leading.scatter(-1, winner, False)
+
+    def __len__(self) -> int:
+        return self.slope.shape[1]
+
+
+def _log_sum(slope: Tensor, intercept: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """``log sum_j exp(slope_j t + intercept_j)`` and its derivative in ``t``."""
+    exponents = slope * t[..., None] + intercept
+    value = torch.logsumexp(exponents, dim=-1)
+    shares = torch.exp(exponents - value[..., None]).nan_to_num(nan=0.0)
+    return value, (shares * slope).sum(dim=-1)

@@ -1,0 +1,221 @@
+"""Germs: functions of ``t`` known for all large ``t``, and how a network acts on them.
+
+On a ray ``origin + t * direction`` every value of a piecewise-affine network is, from some ``t``
+on, ``slope * t + intercept``. The pair is the value's germ at infinity. Germs are ordered
+lexicographically, which *is* the order of the two functions for all large ``t``, so every decision
+of the network (is this unit active? which element wins this maximum?) can be read off them:
+
+* an affine map acts on slope and intercept alike, its offset on the intercept alone;
+* a piecewise-affine function takes the piece that the germ ends up in;
+* the largest of several germs is the lexicographically largest;
+* a smooth function takes its asymptote where the slope is not zero, and acts on the intercept
+  where it is.
+
+Along the way the domain notes ``reach``, the last ``t`` at which any decision still changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+
+
+@dataclass(frozen=True, slots=True)
+class Germ:
+    """Slopes and intercepts in one tensor: first the slopes of all rays, then the intercepts.
+
+    One tensor, so that an affine map is one call for both.
+    """
+
+    parts: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the tensor, twice as many rows as rays."""
+        return self.parts.shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers live."""
+        return self.parts.device
+
+    @property
+    def slope(self) -> Tensor:
+        """How fast each value grows."""
+        return self.parts[: len(self.parts) // 2]
+
+    @property
+    def intercept(self) -> Tensor:
+        """Where the line that a value ends on meets ``t = 0``."""
+        return self.parts[len(self.parts) // 2 :]
+
+    @property
+    def pair(self) -> Tensor:
+        """The same tensor as ``(2, rays, ...)``."""
+        return self.parts.reshape(2, -1, *self.parts.shape[1:])
+
+    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros of the same type and on the same device."""
+        return self.parts.new_zeros(shape)
+
+    def exceeds(self, threshold: float) -> Tensor:
+        """Whether the value is above a constant for all large ``t``: the slope decides first.
+
+        >>> g = Germ(torch.tensor([1.0, -1.0, 0.0, 0.0, -9.0, 9.0, 3.0, 2.0]))
+        >>> g.exceeds(2.0).tolist()
+        [True, False, True, False]
+        """
+        intercept = self.intercept if threshold == 0 else self.intercept - threshold
+        return torch.where(self.slope == 0, intercept, self.slope) > 0
+
+    @classmethod
+    def of(cls, pair: Tensor) -> Germ:
+        """Make a germ of a ``(2, rays, ...)`` tensor."""
+        return cls(pair.flatten(0, 1))
+
+
+class GermDomain:
+    """The walk at infinity for a number of rays.
+
+    Attributes:
+        rays: How many rays.
+        reach: ``(rays,)`` the last ``t`` at which a decision changes, so far.
+        asymptotic: ``(rays,)`` whether some value only approaches its germ (smooth functions).
+        sums: One sum per decision; not finite where a number overflowed before it.
+    """
+
+    def __init__(self, rays: int, like: Tensor) -> None:
+        self.rays = rays
+        self.reach = like.new_zeros(rays)
+        self.asymptotic = torch.zeros(rays, dtype=torch.bool, device=like.device)
+        self.sums: list[Tensor] = []
+
+    def constant(self, tensor: Tensor) -> Germ:
+        """A constant that has a row for each row of the walk: no slope."""
+        pair = tensor.to(self.reach).unflatten(0, (2, -1)).clone()
+        pair[0] = 0
+        return Germ.of(pair)
+
+    def affine(self, operation: Affine, *values: Germ) -> Germ:
+        """Act on slope and intercept alike; the offset goes to the intercept alone."""
+        parts = operation.function(*(value.parts for value in values), *operation.weights)
+        if operation.offset is None:
+            return Germ(parts)
+        return Germ(shifted(parts, operation.offset, fresh=bool(operation.weights)))
+
+    def piecewise(self, value: Germ, pieces: Pieces) -> Germ:
+        """Take the piece that each germ ends up in."""
+        self.watch(value)
+        if not pieces.thresholds:
+            return self._constant_piece(value, pieces)
+        if is_relu(pieces):
+            self.note_threshold(value, 0.0)
+            return Germ.of(torch.where(value.exceeds(0.0), value.pair, 0.0))
+        slope, intercept = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
+        for index, threshold in enumerate(pieces.thresholds):
+            above = value.exceeds(float(threshold))
+            self.note_threshold(value, float(threshold), kink(pieces, index))
+            slope = torch.where(above, self.number(pieces.slopes[index + 1]), slope)
+            intercept = torch.where(above, self.number(pieces.intercepts[index + 1]), intercept)
+        pair = value.pair * slope
+        if any(offset != 0 for offset in pieces.intercepts):
+            pair[1] += intercept
+        return Germ.of(pair)
+
+    def _constant_piece(self, value: Germ, pieces: Pieces) -> Germ:
+        pair = value.pair * self.number(pieces.slopes[0])
+        pair[1] += self.number(pieces.intercepts[0])
+        return Germ.of(pair)
+
+    def largest(
+        self, candidates: Sequence[Germ], sign: int = 1, places: Places | None = None
+    ) -> Germ:
+        """Take the lexicographically largest candidate (the smallest where ``sign`` is -1)."""
+        pairs = [candidate.pair if sign > 0 else -candidate.pair for candidate in candidates]
+        best = pairs[0]
+        for pair in pairs[1:]:
+            better = torch.where(pair[0] == best[0], pair[1] > best[1], pair[0] > best[0])
+            best = torch.where(better, pair, best)
+        self.watch(*candidates)
+        for pair in pairs:
+            gap = best[0] - pair[0]
+            self.note(torch.where(gap > 0, (pair[1] - best[1]) / gap, 0.0))
+        return Germ.of(best if sign > 0 else -best)
+
+    def smooth(self, value: Germ, curve: Smooth) -> Germ:
+        """Take the asymptote where the value moves, the function itself where it does not."""
+        self.watch(value)
+        slope, intercept = value.slope, value.intercept
+        up, still = slope > 0, slope == 0
+        if curve.settles is None:
+            moving = (~still).reshape(self.rays, -1).any(dim=1)
+            self.asymptotic = self.asymptotic | moving
+        else:
+            for threshold in curve.settles:
+                self.note_threshold(value, threshold)
+        above, below = curve.above, curve.below
+        factor = torch.where(up, self.number(above.slope), self.number(below.slope))
+        offset = torch.where(up, self.number(above.intercept), self.number(below.intercept))
+        # At rest the function sees the intercept; elsewhere zero, which cannot overflow in it.
+        settled = curve.function(torch.where(still, intercept, 0.0))
+        moved = torch.stack([slope * factor, intercept * factor + offset])
+        return Germ.of(torch.where(still, torch.stack([torch.zeros_like(slope), settled]), moved))
+
+    def number(self, value: Number | Tensor) -> Tensor:
+        """A parameter in the type of the analysis: bare floats would be taken as float32."""
+        return value if isinstance(value, Tensor) else self.reach.new_tensor(float(value))
+
+    def note_threshold(self, value: Germ, threshold: float, where: Tensor | bool = True) -> None:
+        """Note when values last cross a constant."""
+        slope = value.slope
+        crossing = (threshold - value.intercept) / slope
+        still = slope == 0
+        if isinstance(where, Tensor):
+            still = still | ~where
+        if where is not False:
+            self.note(crossing.masked_fill_(still, 0.0))
+
+    def note(self, crossings: Tensor) -> None:
+        """Keep the largest crossing of each ray."""
+        last = crossings.reshape(self.rays, -1).amax(dim=1)
+        self.reach = torch.maximum(self.reach, last)
+
+    def watch(self, *values: Germ) -> None:
+        """Remember whether any number overflowed: inf and NaN survive a sum."""
+        self.sums += [value.parts.sum() for value in values]
+
+
+def is_relu(pieces: Pieces) -> bool:
+    """Whether this is ``max(x, 0)``, which deserves a short cut."""
+    return pieces == Pieces.hinge(0.0) if not _has_tensor(pieces) else False
+
+
+def _has_tensor(pieces: Pieces) -> bool:
+    return any(isinstance(slope, Tensor) for slope in pieces.slopes)
+
+
+def kink(pieces: Pieces, index: int) -> Tensor | bool:
+    """Whether two neighbouring pieces differ at all (a leaky slope of 1 makes no kink)."""
+    jump = pieces.intercepts[index] != pieces.intercepts[index + 1]
+    below, above = pieces.slopes[index : index + 2]
+    if isinstance(below, Tensor):
+        return (below != above) | jump
+    if isinstance(above, Tensor):
+        return (above != below) | jump
+    return bool(below != above or jump)
+
+
+def shifted(parts: Tensor, offset: Tensor | float, *, fresh: bool) -> Tensor:
+    """Add an offset to the intercepts; in place where nobody else holds the tensor."""
+    half = len(parts) // 2
+    if isinstance(offset, Tensor) and offset.ndim == parts.ndim and len(offset) != 1:
+        offset = offset[half:]
+    if fresh and not torch._C._functorch.is_batchedtensor(parts):
+        parts[half:] += offset
+        return parts
+    return torch.cat([parts[:half], parts[half:] + offset])

@@ -1,0 +1,189 @@
+"""Evaluate a network at infinity: exact, one pass, no sampling.
+
+The limits of Hein et al. 2019, Theorem 3.1, and of Know Your Limits, Proposition 2 and Theorem 1,
+computed without their assumptions; ``docs/theory.md`` has the mathematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farfield.errors import InputError, NumericalOverflow
+from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
+from farfield.exact.certify import settle_exactly, winner_proven
+from farfield.exact.far_field import FarField
+from farfield.exact.germ import Germ, GermDomain
+from farfield.graph.network import Group, Network, chunks
+from farfield.graph.program import Step, walk
+
+
+def at_infinity(
+    network: Network,
+    origin: Any,
+    direction: Any,
+    certify: bool = False,
+    *,
+    budget: float = 2e8,
+) -> FarField:
+    """Evaluate a network infinitely far out on rays ``origin + t * direction``.
+
+    One pass in germ arithmetic: no sampling, no large numbers, no assumption on the network.
+
+    Args:
+        network: From :func:`farfield.capture`.
+        origin: ``(rays, *input)`` or one row for all rays.
+        direction: ``(rays, *input)`` or one row for all rays; not zero.
+        certify: Prove every decision, in floating point with error bounds or else in rational
+            arithmetic; what can be proven is told in ``certified``. Needs a float64 network.
+        budget: How many exact products to spend at most on what floating point cannot decide.
+
+    Returns:
+        The far field of every instance on every ray.
+
+    Raises:
+        InputError: For shapes that do not fit, NaN, infinity, or a zero direction.
+        NumericalOverflow: If a slope or intercept leaves the range of the floating-point type.
+
+    >>> from torch import nn
+    >>> import farfield as ff
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = nn.init.eye_(layer.weight), nn.init.zeros_(layer.bias)
+    >>> network = ff.capture(nn.Sequential(layer, nn.ReLU()), torch.zeros(1, 2))
+    >>> far = at_infinity(network, [5.0, 0.0], [[1.0, 0.0], [-1.0, 2.0], [-1.0, -1.0]])
+    >>> far.label.tolist(), far.confidence.tolist(), far.reach.tolist()
+    ([0, 1, 0], [1.0, 1.0, 0.5], [[0.0, 5.0, 5.0]])
+    """
+    origins, directions = _rays(network, origin, direction)
+    if certify and network.dtype != torch.float64:
+        raise InputError(
+            f"certify=True needs a network captured in float64, this one is {network.dtype}; "
+            "capture it again with dtype=torch.float64"
+        )
+    rays = max(len(origins), len(directions))
+    far = _blank(network, rays, certify)
+    with torch.no_grad():
+        for group in network.groups:
+            magnitudes = Magnitudes(list(group.shared.values())) if certify else None
+            for part in chunks(rays, group, factor=2):
+                pair = torch.cat([_cut(directions, part, rays), _cut(origins, part, rays)])
+                _store(far, network, group, part, _walk_group(group, pair, magnitudes))
+        if certify:
+            settle_exactly(network, far, origins, directions, budget)
+        far.reach.masked_fill_(far.asymptotic, torch.inf)
+    return far
+
+
+def _blank(network: Network, rays: int, certify: bool) -> FarField:
+    """Make the arrays that the chunks of a walk are written into."""
+    shape = (network.instances, rays, network.classes)
+
+    def numbers(*size: int) -> Tensor:
+        return torch.empty(size, dtype=network.dtype, device=network.device)
+
+    def flags(*size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.bool, device=network.device)
+
+    return FarField(
+        slope=numbers(*shape),
+        intercept=numbers(*shape),
+        reach=numbers(*shape[:2]),
+        asymptotic=flags(*shape[:2]),
+        leading=flags(*shape),
+        certified=flags(*shape[:2]) if certify else None,
+        relative=numbers(2, *shape) if certify else None,
+    )
+
+
+def _store(
+    far: FarField, network: Network, group: Group, part: slice, walked: tuple[Tensor, ...]
+) -> None:
+    """Write one chunk."""
+    members = list(group.members)
+    slope, intercept = (network.as_classes(values) for values in walked[:2])
+    far.slope[members, part], far.intercept[members, part] = slope, intercept
+    far.reach[members, part], far.asymptotic[members, part] = walked[2:4]
+    far.leading[members, part] = slope == slope.amax(dim=-1, keepdim=True)
+    if far.certified is not None and far.relative is not None:
+        among = intercept.masked_fill(~far.leading[members, part], -torch.inf)
+        winner = among.argmax(dim=-1, keepdim=True)
+        far.relative[0][members, part] = slope - slope.gather(-1, winner)
+        far.relative[1][members, part] = intercept - intercept.gather(-1, winner)
+        errors = [network.as_classes(values) for values in walked[5:7]]
+        far.certified[members, part] = walked[4] & winner_proven(slope, intercept, *errors)
+
+
+def _cut(rows: Tensor, part: slice, rays: int) -> Tensor:
+    return rows[part] if len(rows) == rays else rows.expand(part.stop - part.start, *rows.shape[1:])
+
+
+def _walk_group(group: Group, pair: Tensor, magnitudes: Magnitudes | None) -> tuple[Tensor, ...]:
+    """Follow one chunk of rays through every instance of a group.
+
+    Returns:
+        Slope, intercept, reach, whether asymptotic; with ``magnitudes`` also whether every
+        decision is proven, and the errors of slope and intercept.
+    """
+    rays = len(pair) // 2
+
+    def plain(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        domain = GermDomain(rays, pair)
+        out = walk(group.program, domain, Germ(pair), constants)
+        domain.watch(out)
+        sums = torch.stack(domain.sums)
+        return out.slope, out.intercept, domain.reach, domain.asymptotic, sums
+
+    def bounded(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        domain = BoundedDomain(rays, pair, magnitudes or Magnitudes([]))
+        start: Germ = BoundedGerm(pair, torch.zeros_like(pair))
+        out = walk(group.program, domain, start, constants)
+        domain.watch(out)
+        slope_error, intercept_error = out.error_pair if isinstance(out, BoundedGerm) else out.pair
+        kept = (out.slope, out.intercept, domain.reach, domain.asymptotic, domain.certain)
+        return *kept, slope_error, intercept_error, torch.stack(domain.sums)
+
+    *results, sums = group.each(plain if magnitudes is None else bounded)
+    if not bool(torch.isfinite(sums).all()):
+        _raise_overflow(group, pair)
+    return tuple(results)
+
+
+def _raise_overflow(group: Group, pair: Tensor) -> None:
+    """Walk again to find where a number overflowed; a sum alone that did is harmless."""
+    rays = len(pair) // 2
+
+    def look(step: Step, value: Any) -> None:
+        if not isinstance(value, Germ):
+            return
+        bad = ~torch.isfinite(value.pair).reshape(2, rays, -1).all(dim=2).all(dim=0)
+        if bool(bad.any()):
+            raise NumericalOverflow(
+                f"a slope or intercept left the range of {value.parts.dtype} in {step.operation}, "
+                f"in {step.source}, on {int(bad.sum())} of {rays} rays of a chunk; bring inputs "
+                "or weights to a moderate scale, or capture in float64"
+            )
+
+    for index in range(len(group.members)):
+        walk(group.program, GermDomain(rays, pair), Germ(pair), group.instance(index), look)
+
+
+def _rays(network: Network, origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
+    """Check origins and directions, and that they broadcast against each other."""
+    origins = network.rows(origin, "origin")
+    directions = network.rows(direction, "direction")
+    if len(origins) != len(directions) and 1 not in (len(origins), len(directions)):
+        raise InputError(
+            f"origin has {len(origins)} rows and direction {len(directions)}; they must have "
+            "equally many, or one of them a single row"
+        )
+    still = (directions == 0).reshape(len(directions), -1).all(dim=1)
+    if bool(still.any()):
+        places = torch.nonzero(still).flatten()[:5].tolist()
+        raise InputError(
+            f"{int(still.sum())} of {len(directions)} directions are zero (rows {places}); a ray "
+            "needs a direction, drop these rows"
+        )
+    return origins, directions

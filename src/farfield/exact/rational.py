@@ -1,0 +1,406 @@
+"""Germs in exact rational arithmetic: for rays that floating point cannot decide.
+
+The weights of a captured network are floats, that is dyadic rationals, so slopes and intercepts
+are rationals as well. All numbers of a value share one denominator; signs and comparisons are then
+those of integers. Affine maps are read off the operation itself by applying it to unit vectors,
+which is exact, so that every operation in the rule table is covered by one piece of code.
+
+A smooth function at rest (slope zero) has no rational value: such rays stay undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from flint import fmpz, fmpz_mat
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farfield.graph.program import Program, walk
+from farfield.graph.rules import Affine, Asymptote, Number, Pieces, Places, Smooth
+
+Integers = NDArray[np.object_]
+# Unit vectors are pushed through an operation in blocks of about this many numbers.
+BLOCK = 1 << 22
+
+
+class NotRational(Exception):  # noqa: N818 - control flow inside the package
+    """A value of the network has no rational form."""
+
+
+class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
+    """The network is larger than the budget for exact arithmetic allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rational:
+    """Numbers ``numerators / denominator``: first the slopes of all rays, then the intercepts."""
+
+    numerators: Integers
+    denominator: Any
+    device: torch.device
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the numerators, twice as many rows as rays."""
+        return tuple(self.numerators.shape)
+
+    @property
+    def pair(self) -> Integers:
+        """The numerators as ``(2, rays, ...)``."""
+        return self.numerators.reshape(2, -1, *self.shape[1:])
+
+    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros to build constants from."""
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A linear map with rational entries ``values / denominator``; dense where that is faster."""
+
+    outputs: int
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: Integers
+    denominator: Any
+    dense: Any = None
+
+    def apply(self, vectors: Integers) -> Integers:
+        """Multiply each row of ``vectors``."""
+        if self.dense is not None:
+            left = fmpz_mat(len(vectors), vectors.shape[1], list(vectors.ravel()))
+            product = left * self.dense
+            return _objects(product.entries(), (len(vectors), self.outputs))
+        result = _objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
+        if len(self.rows):
+            starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
+            products = vectors[:, self.columns] * self.values
+            result[:, self.rows[starts]] = np.add.reduceat(products, starts, axis=1)
+        return result
+
+
+class RationalDomain:
+    """The walk at infinity in rational arithmetic.
+
+    Attributes:
+        rays: How many rays.
+        reach: The last decision of each ray, rounded once.
+        asymptotic: Whether some value only approaches its germ.
+        matrices: The affine maps met so far, in the order of the walk; shared between walks.
+    """
+
+    def __init__(self, rays: int, matrices: dict[tuple[int, int], Matrix], budget: Budget) -> None:
+        self.rays = rays
+        self.reach = np.zeros(rays)
+        self.asymptotic = np.zeros(rays, dtype=bool)
+        self.matrices = matrices
+        self.budget = budget
+        self.count = 0
+
+    def constant(self, tensor: Tensor) -> Rational:
+        """A constant: no slope."""
+        values = tensor.double().cpu().numpy().copy()
+        values[: len(values) // 2] = 0
+        return exact(values, tensor.device)
+
+    def affine(self, operation: Affine, *values: Rational) -> Rational:
+        """Apply the map's matrix, read off the operation by unit vectors."""
+        self.count += 1
+        rows = len(values[0].numerators)
+        common = math.lcm(*(int(value.denominator) for value in values))
+        total: Integers | None = None
+        denominator: Any = fmpz(common)
+        for place, value in enumerate(values):
+            matrix = self._matrix(operation, values, place)
+            scaled = value.numerators.reshape(rows, -1) * fmpz(common // int(value.denominator))
+            product = matrix.apply(scaled)
+            if total is None:
+                total, scale = product, matrix.denominator
+            else:
+                merged = scale.lcm(matrix.denominator)
+                total = total * (merged / scale) + product * (merged / matrix.denominator)
+                scale = merged
+        if total is None:
+            raise AssertionError("an affine operation has at least one input")
+        shape = self._output_shape(operation, values)
+        result = Rational(total.reshape(rows, *shape), denominator * scale, values[0].device)
+        return result if operation.offset is None else _plus(result, operation.offset)
+
+    def _output_shape(self, operation: Affine, values: Sequence[Rational]) -> tuple[int, ...]:
+        blanks = [v.new_zeros(v.shape).to("meta") for v in values]
+        weights = [weight.to("meta") for weight in operation.weights]
+        return tuple(operation.function(*blanks, *weights).shape[1:])
+
+    def _matrix(self, operation: Affine, values: Sequence[Rational], place: int) -> Matrix:
+        key = (self.count, place)
+        if key not in self.matrices:
+            self.matrices[key] = read_matrix(
+                operation, [v.shape for v in values], place, self.budget
+            )
+        matrix = self.matrices[key]
+        self.budget.spend(len(values[place].numerators) * max(1, len(matrix.rows)))
+        return matrix
+
+    def piecewise(self, value: Rational, pieces: Pieces) -> Rational:
+        """Take the piece that each germ ends up in."""
+        shape = value.shape[1:]
+        slopes = [_fractions(slope, shape) for slope in pieces.slopes]
+        offsets = [Fraction(offset) for offset in pieces.intercepts]
+        scale = math.lcm(
+            *(int(f.denominator) for each in slopes for f in each.ravel()),
+            *(offset.denominator for offset in offsets),
+        )
+        factor = np.broadcast_to(_scaled(slopes[0], scale), value.pair.shape[1:])
+        shift: Any = fmpz(int(offsets[0] * scale))
+        for index, threshold in enumerate(pieces.thresholds):
+            above = self._exceeds(value, threshold)
+            kink = (slopes[index] != slopes[index + 1]) | (offsets[index] != offsets[index + 1])
+            self._note_threshold(value, threshold, kink)
+            factor = _choose(above, _scaled(slopes[index + 1], scale), factor)
+            shift = _choose(above, fmpz(int(offsets[index + 1] * scale)), shift)
+        pair = value.pair * factor
+        pair[1] = pair[1] + shift * value.denominator
+        return _of_pair(pair, value.denominator * fmpz(scale), value.device)
+
+    def largest(
+        self, candidates: Sequence[Rational], sign: int = 1, places: Places | None = None
+    ) -> Rational:
+        """Take the lexicographically largest candidate."""
+        common = math.lcm(*(int(candidate.denominator) for candidate in candidates))
+        pairs = [c.pair * fmpz(sign * (common // int(c.denominator))) for c in candidates]
+        best = pairs[0]
+        for pair in pairs[1:]:
+            better = (pair[0] > best[0]) | ((pair[0] == best[0]) & (pair[1] > best[1]))
+            best = _choose(better, pair, best)
+        for pair in pairs:
+            self._note(pair[1] - best[1], best[0] - pair[0])
+        return _of_pair(best * fmpz(sign), fmpz(common), candidates[0].device)
+
+    def smooth(self, value: Rational, curve: Smooth) -> Rational:
+        """Take the asymptote; a value at rest stays rational only where zero goes to zero."""
+        slope, intercept = value.pair
+        still = np.equal(slope, 0)
+        fixed = float(curve.function(torch.zeros(1, dtype=torch.float64))[0]) == 0
+        if np.any(still & ~(np.equal(intercept, 0) & fixed)):
+            raise NotRational("a smooth function at rest has no rational value")
+        moving = (~still).reshape(self.rays, -1).any(axis=1)
+        if curve.settles is None:
+            self.asymptotic |= moving
+        else:
+            for threshold in curve.settles:
+                self._note_threshold(value, threshold, np.True_)
+        ends = [_asymptote(curve.below), _asymptote(curve.above)]
+        scale = math.lcm(*(part.denominator for end in ends for part in end))
+        below, above = ([fmpz(int(part * scale)) for part in end] for end in ends)
+        up = np.greater(slope, 0)
+        pair = value.pair * _choose(up, above[0], below[0])
+        pair[1] = pair[1] + _choose(still, fmpz(0), _choose(up, above[1], below[1])) * (
+            value.denominator
+        )
+        return _of_pair(pair, value.denominator * fmpz(scale), value.device)
+
+    def _exceeds(self, value: Rational, threshold: Number) -> Any:
+        slope, intercept = value.pair
+        limit = Fraction(threshold)
+        gap = intercept * fmpz(limit.denominator) - fmpz(limit.numerator) * value.denominator
+        return _choose(np.equal(slope, 0), np.greater(gap, 0), np.greater(slope, 0))
+
+    def _note_threshold(self, value: Rational, threshold: Number, kink: Any) -> None:
+        slope, intercept = value.pair
+        limit = Fraction(threshold)
+        gap = fmpz(limit.numerator) * value.denominator - intercept * fmpz(limit.denominator)
+        self._note(gap * _choose(kink, fmpz(1), fmpz(0)), slope * fmpz(limit.denominator))
+
+    def _note(self, top: Integers, bottom: Integers) -> None:
+        """Keep the largest quotient of each ray, where the bottom is not zero."""
+        tops, bottoms = top.reshape(self.rays, -1), bottom.reshape(self.rays, -1)
+        ahead = np.not_equal(bottoms, 0) & (np.greater(tops, 0) == np.greater(bottoms, 0))
+        for ray, unit in np.argwhere(ahead & np.not_equal(tops, 0)):
+            crossing = quotient(tops[ray, unit], bottoms[ray, unit])
+            self.reach[ray] = max(self.reach[ray], crossing)
+
+
+class Budget:
+    """How many exact products may still be spent."""
+
+    def __init__(self, products: float) -> None:
+        self.left = products
+
+    def spend(self, products: float) -> None:
+        """Take off the cost of a step.
+
+        Raises:
+            BudgetSpent: If it is more than what is left.
+        """
+        if products > self.left:
+            raise BudgetSpent("the network is too large for exact arithmetic")
+        self.left -= products
+
+
+def quotient(top: Any, bottom: Any) -> float:
+    """A quotient of integers, rounded once; infinite where it is beyond the range of floats."""
+    try:
+        return int(top) / int(bottom)
+    except OverflowError:
+        return math.inf if (top > 0) == (bottom > 0) else -math.inf
+
+
+def exact(values: NDArray[np.float64], device: torch.device) -> Rational:
+    """Read floats as rationals with a common denominator."""
+    numerators, denominator = _integers(values.ravel())
+    return Rational(numerators.reshape(values.shape), denominator, device)
+
+
+def _integers(values: NDArray[np.float64]) -> tuple[Integers, Any]:
+    """Floats as integers over a common power of two."""
+    mantissas, exponents = np.frexp(values)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    shifts = _choose(whole == 0, 0, exponents.astype(np.int64) - 53)
+    least = int(min(shifts.min(initial=0), 0))
+    numerators = [int(m) << int(e - least) for m, e in zip(whole, shifts, strict=True)]
+    return _objects([fmpz(n) for n in numerators], values.shape), fmpz(1 << -least)
+
+
+def _choose(condition: Any, yes: Any, no: Any) -> Any:
+    """``numpy.where`` for arrays of integers of any length."""
+    return np.where(condition, yes, no)
+
+
+def _objects(items: Sequence[Any], shape: tuple[int, ...]) -> Integers:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array.reshape(shape)
+
+
+def read_matrix(
+    operation: Affine, shapes: Sequence[tuple[int, ...]], place: int, budget: Budget
+) -> Matrix:
+    """Read the matrix of an affine operation with respect to one of its inputs.
+
+    Copies are followed by numbering the elements; everything else by unit vectors, which is exact:
+    a product with one, and sums with zeros.
+    """
+    rows, *row = shapes[place]
+    size = math.prod(row)
+    weights = [weight.double() for weight in operation.weights]
+    device = weights[0].device if weights else torch.device("cpu")
+    blanks = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+
+    def image(units: Tensor) -> Tensor:
+        """Outputs for units of shape ``(blocks, rows, *row)``, one line each."""
+
+        def one(block: Tensor) -> Tensor:
+            data = [block if index == place else blank for index, blank in enumerate(blanks)]
+            return operation.function(*data, *weights)
+
+        return torch.vmap(one)(units).flatten(0, 1).flatten(1)
+
+    if operation.terms == 0 and operation.magnitude is None:
+        numbered = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        source = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0].long().cpu().numpy()
+        kept = np.flatnonzero(source)
+        ones = _objects([fmpz(1)] * len(kept), kept.shape)
+        return Matrix(len(source), kept, source[kept] - 1, ones, fmpz(1))
+    entries = []
+    width = 0
+    lanes = max(1, BLOCK // (rows * size))
+    for start in range(0, size, lanes * rows):
+        count = min(lanes * rows, size - start)
+        block = torch.zeros(-(-count // rows) * rows, size, dtype=torch.float64, device=device)
+        block[torch.arange(count), torch.arange(start, start + count)] = 1
+        found = image(block.reshape(-1, rows, *row))
+        width = found.shape[1]
+        budget.spend(found.numel() / 1000)
+        unit, output = (index.cpu().numpy() for index in torch.nonzero(found, as_tuple=True))
+        entries.append((output, unit + start, found[unit, output].cpu().numpy()))
+    output, unit, values = (np.concatenate(each) for each in zip(*entries, strict=True))
+    order = np.lexsort((unit, output))
+    return _matrix(width, size, output[order], unit[order], values[order], operation.averages)
+
+
+def _matrix(
+    width: int,
+    size: int,
+    output: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    values: NDArray[np.float64],
+    averages: bool,
+) -> Matrix:
+    """Store the entries of a matrix as integers."""
+    if averages:
+        counts = np.rint(1 / values).astype(np.int64)
+        scale = math.lcm(*(int(count) for count in np.unique(counts)))
+        integers = _objects([fmpz(scale // int(count)) for count in counts], counts.shape)
+        denominator = fmpz(scale)
+    else:
+        integers, denominator = _integers(values)
+    dense = None
+    if len(values) > width * size // 4:
+        table = np.zeros((size, width), dtype=object)
+        table[unit, output] = integers
+        dense = fmpz_mat(size, width, [fmpz(entry) for entry in table.ravel()])
+    return Matrix(width, output, unit, integers, denominator, dense)
+
+
+def _fractions(slope: Number | Tensor, shape: tuple[int, ...]) -> NDArray[np.object_]:
+    """A piece's slope as an array of fractions that broadcasts against a row."""
+    if isinstance(slope, Tensor):
+        values = slope.double().cpu().numpy()
+        return _objects([Fraction(v) for v in values.ravel().tolist()], values.shape)
+    return _objects([Fraction(slope)], (1,) * len(shape))
+
+
+def _scaled(fractions: NDArray[np.object_], scale: int) -> Integers:
+    return _objects([fmpz(int(f * scale)) for f in fractions.ravel()], fractions.shape)
+
+
+def _asymptote(end: Asymptote) -> tuple[Fraction, Fraction]:
+    return Fraction(end.slope), Fraction(end.intercept)
+
+
+def _of_pair(pair: Integers, denominator: Any, device: torch.device) -> Rational:
+    return Rational(pair.reshape(-1, *pair.shape[2:]), denominator, device)
+
+
+def _plus(value: Rational, offset: Tensor | float) -> Rational:
+    """Add a constant to the intercepts."""
+    constant = np.asarray(offset.double().cpu() if isinstance(offset, Tensor) else float(offset))
+    if constant.ndim == len(value.shape) and len(constant) != 1:
+        constant = constant[len(constant) // 2 :]
+    numerators, denominator = _integers(constant.ravel())
+    common = denominator.lcm(value.denominator)
+    pair = value.pair * (common / value.denominator)
+    pair[1] = pair[1] + numerators.reshape(constant.shape) * (common / denominator)
+    return _of_pair(pair, common, value.device)
+
+
+def walk_exactly(
+    program: Program,
+    constants: Mapping[str, Tensor],
+    pair: Tensor,
+    matrices: dict[tuple[int, int], Matrix],
+    budget: Budget,
+) -> tuple[Rational, RationalDomain]:
+    """Follow rays through a program in rational arithmetic.
+
+    Args:
+        program: The network.
+        constants: Its weights.
+        pair: ``(2 * rays, *input)``: directions, then origins.
+        matrices: Filled on the first walk, reused by later ones of the same network.
+        budget: Runs out on networks that are too large.
+
+    Raises:
+        BudgetSpent: If the budget runs out.
+        NotRational: If a smooth function has no rational value.
+    """
+    domain = RationalDomain(len(pair) // 2, matrices, budget)
+    start = exact(pair.double().cpu().numpy(), pair.device)
+    return walk(program, domain, start, constants), domain

@@ -1,0 +1,345 @@
+"""Rules for everything linear: copying, weighted sums, averages, scaling and adding."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import Tensor
+
+from farfield.graph.rules import RULES, Affine, Domain, Rule, V, copies, rule
+
+aten = torch.ops.aten
+
+copies(
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+    summary="the same values in another shape",
+)
+copies(
+    aten.permute.default,
+    aten.transpose.int,
+    aten.t.default,
+    aten.flip.default,
+    aten.roll.default,
+    aten.pixel_shuffle.default,
+    aten.pixel_unshuffle.default,
+    aten.channel_shuffle.default,
+    summary="the same values in another order",
+)
+copies(
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.index.Tensor,
+    aten.index_select.default,
+    summary="some of the values, picked by constant positions",
+)
+copies(
+    aten.expand.default,
+    aten.repeat.default,
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest2d.vec,
+    aten.upsample_nearest3d.vec,
+    aten.reflection_pad1d.default,
+    aten.reflection_pad2d.default,
+    aten.reflection_pad3d.default,
+    aten.replication_pad1d.default,
+    aten.replication_pad2d.default,
+    aten.replication_pad3d.default,
+    summary="the values, some of them several times",
+)
+copies(
+    aten.clone.default,
+    aten.alias.default,
+    aten.detach.default,
+    summary="unchanged",
+)
+
+
+def _is_data(value: Any) -> bool:
+    return not isinstance(value, (Tensor, int, float, bool))
+
+
+def _needs_float(_: Any, *, dtype: torch.dtype | None = None, **__: Any) -> str | None:
+    """Refuse conversions that cut off digits."""
+    if dtype is not None and not dtype.is_floating_point:
+        return f"converts to {dtype}, which is not piecewise affine"
+    return None
+
+
+@rule(aten._to_copy.default, kind="copy", refuse=_needs_float)
+def convert(_: Domain[V], value: V, **__: Any) -> V:
+    """unchanged: the analysis has one floating-point type of its own."""
+    return value
+
+
+@rule(operator.getitem, kind="copy", data=None)
+def getitem(_: Domain[V], values: Sequence[V], index: int) -> V:
+    """One of several results."""
+    return values[index]
+
+
+@rule(aten.split.Tensor, kind="copy")
+def split(domain: Domain[V], value: Any, size: int, dim: int = 0) -> list[Any]:
+    """Consecutive slices."""
+    length = value.shape[dim]
+    return [
+        domain.affine(Affine(lambda t, s=start: t.narrow(dim, s, min(size, length - s))), value)
+        for start in range(0, length, size)
+    ]
+
+
+@rule(aten.split_with_sizes.default, kind="copy")
+def split_with_sizes(domain: Domain[V], value: V, sizes: list[int], dim: int = 0) -> list[V]:
+    """Consecutive slices of given sizes."""
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return [
+        domain.affine(Affine(lambda t, e=end, n=size: t.narrow(dim, e - n, n)), value)
+        for end, size in zip(ends, sizes, strict=True)
+    ]
+
+
+@rule(aten.unbind.int, kind="copy")
+def unbind(domain: Domain[V], value: Any, dim: int = 0) -> list[Any]:
+    """The slices along one dimension."""
+    return [
+        domain.affine(Affine(lambda t, i=i: t.select(dim, i)), value)
+        for i in range(value.shape[dim])
+    ]
+
+
+@rule(aten.cat.default, aten.concat.default, kind="copy", together=True)
+def cat(domain: Domain[V], values: Sequence[V | Tensor], dim: int = 0) -> V:
+    """The values of several one after another; constants may be among them."""
+    lifted = [domain.constant(v) if isinstance(v, Tensor) else v for v in values]
+    return domain.affine(Affine(lambda *parts: torch.cat(parts, dim)), *lifted)
+
+
+@rule(aten.stack.default, kind="copy", together=True)
+def stack(domain: Domain[V], values: Sequence[V | Tensor], dim: int = 0) -> V:
+    """The values of several along a new dimension; constants may be among them."""
+    lifted = [domain.constant(v) if isinstance(v, Tensor) else v for v in values]
+    return domain.affine(Affine(lambda *parts: torch.stack(parts, dim)), *lifted)
+
+
+@rule(aten.constant_pad_nd.default, kind="affine")
+def constant_pad_nd(domain: Domain[V], value: Any, pad: list[int], fill: float = 0.0) -> V:
+    """The values with a constant around them."""
+    padded: V = domain.affine(Affine(lambda t: F.pad(t, pad)), value)
+    if fill == 0:
+        return padded
+    frame = F.pad(value.new_zeros((1, *value.shape[1:])), pad, value=fill)
+    return domain.affine(Affine(lambda t: t, offset=frame, terms=1), padded)
+
+
+@rule(aten.neg.default, kind="affine")
+def neg(domain: Domain[V], value: V) -> V:
+    """Minus."""
+    return domain.affine(Affine(torch.neg, magnitude=lambda t: t), value)
+
+
+@rule(aten.linear.default, kind="affine")
+def linear(domain: Domain[V], value: V, weight: Tensor, bias: Tensor | None = None) -> V:
+    """``x W' + c``."""
+    return domain.affine(Affine(F.linear, (weight,), bias, terms=weight.shape[-1]), value)
+
+
+@rule(aten.addmm.default, aten.baddbmm.default, kind="affine", data=(1,))
+def addmm(
+    domain: Domain[V], bias: Tensor, value: V, weight: Tensor, *, beta: float = 1, alpha: float = 1
+) -> V:
+    """``beta c + alpha x W``."""
+    operation = Affine(torch.matmul, (weight * alpha,), bias * beta, terms=weight.shape[-2])
+    return domain.affine(operation, value)
+
+
+def _flipped_matmul(rows: Tensor, weight: Tensor) -> Tensor:
+    return torch.matmul(weight, rows)
+
+
+@rule(
+    aten.mm.default,
+    aten.bmm.default,
+    aten.matmul.default,
+    aten.mv.default,
+    kind="affine",
+    data=(0, 1),
+)
+def matmul(domain: Domain[V], left: Any, right: Any) -> V:
+    """``x W`` or ``W x`` with constant W."""
+    if _is_data(left):
+        terms = left.shape[-1]
+        return domain.affine(Affine(torch.matmul, (right,), terms=terms), left)
+    return domain.affine(Affine(_flipped_matmul, (left,), terms=left.shape[-1]), right)
+
+
+@rule(aten.einsum.default, kind="affine", data=(1,))
+def einsum(domain: Domain[V], equation: str, operands: Sequence[Any], **_: Any) -> V:
+    """A sum of products with constants."""
+    place = next(i for i, item in enumerate(operands) if _is_data(item))
+    weights = tuple(item for item in operands if not _is_data(item))
+
+    def contract(rows: Tensor, *constants: Tensor) -> Tensor:
+        return torch.einsum(equation, *constants[:place], rows, *constants[place:])
+
+    inputs, _arrow, output = equation.replace(" ", "").partition("->")
+    sizes = {
+        letter: size
+        for letters, item in zip(inputs.split(","), operands, strict=True)
+        for letter, size in zip(letters, item.shape, strict=False)
+    }
+    terms = math.prod(size for letter, size in sizes.items() if letter not in output)
+    return domain.affine(Affine(contract, weights, terms=terms * len(operands)), operands[place])
+
+
+@rule(aten.convolution.default, kind="affine")
+def convolution(
+    domain: Domain[V],
+    value: Any,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> V:
+    """Convolution in 1, 2 or 3 dimensions, transposed or not."""
+
+    def convolve(rows: Tensor, kernel: Tensor) -> Tensor:
+        return torch.convolution(
+            rows, kernel, None, stride, padding, dilation, transposed, output_padding, groups
+        )
+
+    taps = math.prod(weight.shape[2:])
+    channels = weight.shape[0] // groups if transposed else weight.shape[1]
+    offset = None if bias is None else bias.reshape(-1, *[1] * (weight.ndim - 2))
+    return domain.affine(Affine(convolve, (weight,), offset, terms=taps * channels), value)
+
+
+def _scaled(domain: Domain[V], value: V, factor: Tensor | float) -> V:
+    if isinstance(factor, Tensor):
+        return domain.affine(Affine(torch.mul, (factor,), terms=1), value)
+    size = abs(factor)
+    return domain.affine(Affine(lambda t: t * factor, terms=1, magnitude=lambda t: t * size), value)
+
+
+@rule(aten.mul.Tensor, aten.mul.Scalar, kind="affine", data=(0, 1))
+def mul(domain: Domain[V], left: Any, right: Any) -> V:
+    """Times a constant."""
+    value, factor = (left, right) if _is_data(left) else (right, left)
+    result: V = _scaled(domain, value, factor)
+    return result
+
+
+@rule(aten.div.Tensor, aten.div.Scalar, kind="affine")
+def div(domain: Domain[V], value: V, divisor: Tensor | float) -> V:
+    """Times the reciprocal of a constant."""
+    return _scaled(domain, value, 1.0 / divisor)
+
+
+def _combine(domain: Domain[V], left: Any, right: Any, alpha: float) -> Any:
+    """``left + alpha * right`` where either may be a constant."""
+    if _is_data(left) and _is_data(right):
+        operation = Affine(
+            lambda a, b: torch.add(a, b, alpha=alpha),
+            terms=2,
+            magnitude=lambda a, b: torch.add(a, b, alpha=abs(alpha)),
+        )
+        return domain.affine(operation, left, right)
+    value, constant = (left, right * alpha) if _is_data(left) else (right, left)
+    if not _is_data(left) and alpha != 1:
+        value = neg(domain, value) if alpha == -1 else _scaled(domain, value, alpha)
+    if isinstance(constant, Tensor):
+        shape = torch.broadcast_shapes(value.shape[1:], constant.shape[-(len(value.shape) - 1) :])
+        if shape != value.shape[1:]:
+            value = domain.affine(Affine(lambda t: t.expand(t.shape[0], *shape)), value)
+    return domain.affine(Affine(lambda t: t, offset=constant, terms=1), value)
+
+
+@rule(aten.add.Tensor, aten.add.Scalar, kind="affine", data=(0, 1), together=True)
+def add(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
+    """Plus another value or a constant."""
+    return _combine(domain, left, right, alpha)
+
+
+@rule(aten.sub.Tensor, aten.sub.Scalar, kind="affine", data=(0, 1), together=True)
+def sub(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
+    """Minus another value or a constant."""
+    return _combine(domain, left, right, -alpha)
+
+
+@rule(aten.rsub.Tensor, aten.rsub.Scalar, kind="affine", data=(0, 1), together=True)
+def rsub(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
+    """A value or a constant minus this."""
+    return _combine(domain, right, left, -alpha)
+
+
+def _reduced(shape: Sequence[int], dims: Sequence[int] | int | None) -> int:
+    if dims is None or dims == []:
+        return math.prod(shape)
+    places = [dims] if isinstance(dims, int) else list(dims)
+    return math.prod(shape[d] for d in places)
+
+
+@rule(aten.sum.dim_IntList, kind="affine")
+def total(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: Any) -> V:
+    """Sum over dimensions."""
+    terms = _reduced(value.shape, dims)
+    return domain.affine(Affine(lambda t: t.sum(dims, keepdim), terms=terms), value)
+
+
+@rule(aten.mean.dim, kind="affine")
+def mean(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: Any) -> V:
+    """Mean over dimensions."""
+    terms = _reduced(value.shape, dims)
+    return domain.affine(Affine(lambda t: t.mean(dims, keepdim), terms=terms, averages=True), value)
+
+
+def _average_pool(target: Any) -> None:
+    def lower(domain: Domain[V], value: V, kernel: list[int], *args: Any, **kwargs: Any) -> V:
+        operation = Affine(
+            lambda t: target(t, kernel, *args, **kwargs),
+            terms=math.prod(kernel) ** (3 if len(kernel) == 1 else 1),
+            averages=True,
+        )
+        return domain.affine(operation, value)
+
+    RULES[target] = Rule("affine", lower, "mean over a window")
+
+
+for _target in (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default):
+    _average_pool(_target)
+
+
+def _adaptive_average_pool(target: Any) -> None:
+    def lower(domain: Domain[V], value: Any, output: Any) -> V:
+        spatial = 1 if target is aten.adaptive_avg_pool1d.default else value_rank(target)
+        terms = math.prod(value.shape[-spatial:])
+        return domain.affine(Affine(lambda t: target(t, output), terms=terms, averages=True), value)
+
+    RULES[target] = Rule("affine", lower, "mean over windows that fit the output")
+
+
+def value_rank(target: Any) -> int:
+    """How many spatial dimensions an adaptive pooling operation has."""
+    return int(str(target).split("pool")[1][0])
+
+
+for _target in (
+    aten.adaptive_avg_pool1d.default,
+    aten.adaptive_avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default,
+    aten.adaptive_avg_pool3d.default,
+    aten._adaptive_avg_pool3d.default,
+):
+    _adaptive_average_pool(_target)

@@ -1,0 +1,330 @@
+"""PyTorch modules and exported programs, read into a :class:`Program`.
+
+``torch.export`` traces the module with a free batch size; operations that have a rule are kept
+whole, everything else is decomposed to core ATen.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from farfield.errors import CaptureError, InputError
+from farfield.graph.program import Program, Ref, Source, Step
+from farfield.graph.rules import RULES
+
+aten = torch.ops.aten
+
+# Refused or stripped under their own name; decomposed, they would be listed as a dozen parts.
+KEPT_WHOLE = (
+    aten.layer_norm.default,
+    aten.native_layer_norm.default,
+    aten.group_norm.default,
+    aten.native_group_norm.default,
+    aten.instance_norm.default,
+    aten.rms_norm.default,
+    aten.scaled_dot_product_attention.default,
+    aten.softmax.int,
+    aten.log_softmax.int,
+    aten._softmax.default,
+    aten._log_softmax.default,
+    aten.batch_norm.default,
+    aten.glu.default,
+    aten.logsumexp.default,
+    aten.embedding.default,
+    aten.lstm.input,
+    aten.gru.input,
+)
+BATCH_NORMS = (aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default)
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Put every submodule into evaluation mode, and back to what it was."""
+    modes = [(part, part.training) for part in module.modules()]
+    for part, _ in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+@contextmanager
+def _quiet_export() -> Iterator[None]:
+    """Keep torch's own deprecation notices and trace logs away from the user."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def module_dtype(module: nn.Module) -> torch.dtype:
+    """The floating-point type a module computes in."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_complex():
+            raise CaptureError(
+                f"the model has complex weights ({tensor.dtype}); farfield reads real networks"
+            )
+        if tensor.is_floating_point():
+            return tensor.dtype
+    return torch.get_default_dtype()
+
+
+def module_device(module: nn.Module) -> torch.device:
+    """The device a module lives on."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def export_module(module: nn.Module, example: Tensor) -> ExportedProgram:
+    """Trace ``module`` in evaluation mode with a free batch size; the module stays as it was."""
+    rows = example.to(module_device(module), module_dtype(module))
+    rows = rows.expand(2, *rows.shape[1:]).contiguous() if len(rows) == 1 else rows
+    try:
+        with evaluation_mode(module), torch.no_grad(), _quiet_export():
+            return torch.export.export(module, (rows,), dynamic_shapes=({0: Dim.AUTO},))
+    except Exception as error:  # torch.export documents no common base of what it raises
+        raise CaptureError(
+            f"torch.export could not trace {type(module).__name__} on an example of shape "
+            f"{tuple(example.shape)}: {_first_line(error)}. Control flow that depends on the "
+            "values of the input cannot be traced; check also that the example has the shape "
+            "that forward() expects."
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return f"{type(error).__name__}: {text.splitlines()[0][:300]}"
+
+
+def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor], dict[str, str]]:
+    """Turn an exported program into steps, constants, and the constants' names in the module."""
+    _check_targets(exported)
+    table = torch.export.default_decompositions()
+    for target in (*RULES, *KEPT_WHOLE):
+        if isinstance(target, torch._ops.OpOverload) and target in table:
+            del table[target]
+    try:
+        with _quiet_export():
+            exported = exported.run_decompositions(table)
+    except Exception as error:  # as above
+        raise CaptureError(f"the exported program is broken: {_first_line(error)}") from error
+    constants, names, input_name = _read_inputs(exported)
+    output = _read_output(exported)
+    nodes = {node.name: node for node in exported.graph.nodes}
+    steps = tuple(_step(node) for node in exported.graph.nodes if node.op == "call_function")
+    shape = tuple(nodes[input_name].meta["val"].shape)
+    program = Program(
+        steps=steps,
+        input=input_name,
+        output=output,
+        input_shape=_plain_shape(shape[1:], "input"),
+        output_shape=_plain_shape(tuple(nodes[output].meta["val"].shape)[1:], "output"),
+        width=max(_row_size(node) for node in nodes.values()),
+    )
+    _check_batch_first(exported, program)
+    return program, constants, names
+
+
+def _check_targets(exported: ExportedProgram) -> None:
+    """Refuse a file that names anything but ATen operations and arithmetic on sizes."""
+    for node in exported.graph.nodes:
+        if node.op == "get_attr":
+            raise CaptureError(
+                f"the model contains a nested graph ({node.target}), as torch.cond and "
+                "similar control flow make; only straight-line models can be read"
+            )
+        if node.op != "call_function":
+            continue
+        target = node.target
+        known = isinstance(target, torch._ops.OpOverload) and target.namespace in ("aten", "prims")
+        if not known and getattr(target, "__module__", "") not in ("_operator", "math"):
+            raise CaptureError(
+                f"the model calls {target}, which is not an ATen operation, in {_source(node)}; "
+                "replace it by standard PyTorch operations"
+            )
+
+
+def _read_inputs(exported: ExportedProgram) -> tuple[dict[str, Tensor], dict[str, str], str]:
+    constants: dict[str, Tensor] = {}
+    names: dict[str, str] = {}
+    inputs: list[str] = []
+    for spec in exported.graph_signature.input_specs:
+        argument = spec.arg.name
+        if spec.kind == InputKind.USER_INPUT:
+            inputs.append(argument)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            names[argument] = str(spec.target)
+            source = exported.constants if spec.persistent is False else exported.state_dict
+            constants[argument] = source[str(spec.target)].detach()
+        elif spec.kind == InputKind.CONSTANT_TENSOR:
+            names[argument] = str(spec.target)
+            constants[argument] = exported.constants[str(spec.target)].detach()
+    if len(inputs) != 1:
+        raise CaptureError(
+            f"the model takes {len(inputs)} inputs ({', '.join(inputs)}); farfield follows one "
+            "tensor of rows. Wrap the model so that forward() takes a single tensor."
+        )
+    return constants, names, inputs[0]
+
+
+def _read_output(exported: ExportedProgram) -> str:
+    outputs = [
+        spec.arg.name
+        for spec in exported.graph_signature.output_specs
+        if spec.kind == OutputKind.USER_OUTPUT and hasattr(spec.arg, "name")
+    ]
+    structure = exported.call_spec.out_spec
+    if len(outputs) != 1 or structure is None or not structure.is_leaf():
+        kind = getattr(getattr(structure, "type", None), "__name__", "several values")
+        raise CaptureError(
+            f"the model returns a {kind} with {len(outputs)} tensors; farfield needs one tensor "
+            "of logits. Wrap the model so that forward() returns the logits alone."
+        )
+    return str(outputs[0])
+
+
+def _step(node: torch.fx.Node) -> Step:
+    return Step(
+        name=node.name,
+        target=node.target,  # type: ignore[arg-type]  # call_function nodes hold callables
+        args=_read(node.args),
+        kwargs={key: _read(value) for key, value in node.kwargs.items()},
+        source=_source(node),
+        shape=_shape(node.meta.get("val")),
+    )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    if not isinstance(value, Tensor):
+        return None
+    return tuple(length if isinstance(length, int) else 0 for length in value.shape)
+
+
+def _read(tree: Any) -> Any:
+    if isinstance(tree, torch.fx.Node):
+        return Ref(tree.name)
+    if isinstance(tree, (list, tuple)):
+        items = [_read(item) for item in tree]
+        return items if isinstance(tree, list) else tuple(items)
+    return tree
+
+
+def _source(node: torch.fx.Node) -> Source:
+    """Name the innermost module and the last line of code that is not PyTorch's own."""
+    module = ""
+    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+        kind_name = str(getattr(kind, "__name__", kind)).rsplit(".", 1)[-1]
+        module = f"{path or 'the model'} ({kind_name})"
+    line = ""
+    own = str(Path(torch.__file__).parent)
+    trace = (node.meta.get("stack_trace") or "").splitlines()
+    for text in map(str.strip, trace):
+        if text.startswith('File "') and own not in text:
+            file, number = text.split('"')[1], text.split("line ")[1].split(",")[0]
+            line = f"{Path(file).name}:{number}"
+    return Source(module, line)
+
+
+def _row_size(node: torch.fx.Node) -> int:
+    value = node.meta.get("val")
+    if node.op == "placeholder" and not _is_symbolic(value):
+        return 1
+    if not isinstance(value, Tensor) or value.ndim == 0:
+        return 1
+    size = 1
+    for length in value.shape[1:]:
+        size *= length if isinstance(length, int) else 1
+    return size
+
+
+def _is_free(length: Any) -> bool:
+    return not isinstance(length, int)
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, Tensor) and any(map(_is_free, value.shape))
+
+
+def _plain_shape(shape: tuple[Any, ...], what: str) -> tuple[int, ...]:
+    if not all(isinstance(length, int) for length in shape):
+        raise CaptureError(
+            f"only the first dimension of the {what} may vary, got {tuple(map(str, shape))} after "
+            "it; export the model with fixed sizes for the others"
+        )
+    return tuple(int(length) for length in shape)
+
+
+def _check_batch_first(exported: ExportedProgram, program: Program) -> None:
+    """Every value that depends on the input must keep the rows in its first dimension."""
+    varying = {program.input}
+    dynamic = any(
+        node.name == program.input and _is_symbolic(node.meta["val"])
+        for node in exported.graph.nodes
+    )
+    if not dynamic:
+        return
+    for node in exported.graph.nodes:
+        if node.op != "call_function" or not any(n.name in varying for n in node.all_input_nodes):
+            continue
+        value = node.meta.get("val")
+        if not isinstance(value, Tensor):
+            if isinstance(value, (list, tuple)):
+                varying.add(node.name)
+            continue
+        varying.add(node.name)
+        first, *others = map(_is_free, value.shape) if value.ndim else (False,)
+        if not first or any(others):
+            raise CaptureError(
+                f"{node.target} in {_source(node)} moves, mixes or drops the rows of the batch "
+                f"(its result has shape {tuple(map(str, value.shape))}); farfield needs the rows "
+                "in the first dimension throughout"
+            )
+
+
+def stated_constants(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor] | None:
+    """Look the constants of another module's program up in this one; ``None`` if any is missing."""
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    found = {argument: state.get(name) for argument, name in names.items()}
+    if any(tensor is None for tensor in found.values()):
+        return None
+    return {argument: tensor.detach() for argument, tensor in found.items() if tensor is not None}
+
+
+def as_example(example: Any, input_shape: tuple[int, ...] | None = None) -> Tensor:
+    """Turn an example into a tensor of at least one row."""
+    tensor = torch.as_tensor(example)
+    if tensor.ndim < 2 or len(tensor) == 0:
+        raise InputError(
+            f"example must be one batch of inputs, rows first; got shape {tuple(tensor.shape)}. "
+            "For a single row x pass x[None]."
+        )
+    if not tensor.is_floating_point():
+        raise InputError(
+            f"example must hold floating-point numbers; got {tensor.dtype}. Convert it, for "
+            "instance with example.float()."
+        )
+    if input_shape is not None and tuple(tensor.shape[1:]) != input_shape:
+        raise InputError(
+            f"example has rows of shape {tuple(tensor.shape[1:])}; the model takes {input_shape}"
+        )
+    return tensor

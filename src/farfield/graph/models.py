@@ -1,0 +1,251 @@
+"""Turn any model into a checked op graph, or say everything that stands in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+import farfield.graph.activations
+import farfield.graph.affine
+import farfield.graph.pooling  # noqa: F401 - importing the three registers their rules
+from farfield.errors import CaptureError, InputError
+from farfield.graph.export import (
+    as_example,
+    evaluation_mode,
+    export_module,
+    module_device,
+    module_dtype,
+    read_exported,
+    stated_constants,
+)
+from farfield.graph.network import Group, Network, join
+from farfield.graph.program import Program, fold_constants, forward
+from farfield.graph.pt2 import load_pt2
+from farfield.graph.scikit import is_scikit, read_scikit
+from farfield.graph.simplify import Head, simplify
+
+DTYPES = (torch.float32, torch.float64)
+HEAD_FUNCTIONS: dict[Head, Callable[[Tensor], Tensor]] = {
+    "none": lambda z: z,
+    "softmax": lambda z: torch.softmax(z, -1),
+    "log-softmax": lambda z: torch.log_softmax(z, -1),
+    "sigmoid": torch.sigmoid,
+}
+
+
+def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float64) -> Network:
+    """Read a model into a checked op graph.
+
+    Dropout and batch norm are read in evaluation mode; the model itself is not changed. A final
+    softmax, log-softmax or sigmoid is taken off (``network.head`` says so), since the far field
+    lives in the logits. A single logit ``f`` counts as the two logits ``(0, f)``.
+
+    Args:
+        model: A ``torch.nn.Module``; a list of models (its *instances*); a path to a ``.pt2``
+            file or an exported program; a scikit-learn ``MLPClassifier``, alone or behind affine
+            scalers in a ``Pipeline``; or anything with fitted ``instances_``.
+        example: One batch of inputs; needed for modules, which do not know their input's shape.
+        dtype: The floating-point type of the analysis, whatever the model's own.
+
+    Returns:
+        The network, on the model's device.
+
+    Raises:
+        CaptureError: If the model cannot be read; :class:`~farfield.errors.UnsupportedOperation`
+            lists every operation without a rule.
+
+    >>> from torch import nn
+    >>> capture(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), torch.zeros(1, 2))
+    Network(1 instance, 2 inputs, 3 classes, float64)
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    if isinstance(model, Network):
+        return model
+    rows = None if example is None else as_example(example)
+    if isinstance(model, nn.Module):
+        return _capture_modules([model], rows, dtype)
+    if isinstance(model, (list, tuple)):
+        return _capture_instances(model, rows, dtype)
+    if hasattr(model, "instances_"):
+        return _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
+    if isinstance(model, (str, os.PathLike)):
+        model = _load(Path(model))
+    if isinstance(model, ExportedProgram):
+        program, constants, _ = read_exported(model)
+        return _finish(program, constants, dtype, _fixed_rows(model))
+    if is_scikit(model):
+        program, constants, _ = read_scikit(model)
+        network = _finish(program, constants, dtype)
+        _ = None if rows is None else network.rows(rows, "example")
+        return network
+    raise CaptureError(
+        f"cannot read a model of type {type(model).__name__}; pass a torch.nn.Module, a list of "
+        "them, a path to a .pt2 file, a scikit-learn MLPClassifier or a Pipeline that ends in one"
+    )
+
+
+def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
+    features = getattr(model, "n_features_in_", None)
+    return torch.zeros(1, features) if rows is None and features is not None else rows
+
+
+def _load(path: Path) -> ExportedProgram:
+    if path.suffix != ".pt2":
+        raise CaptureError(
+            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .pt2 files, written "
+            "by torch.export.save"
+        )
+    return load_pt2(path)
+
+
+def _capture_instances(models: Sequence[Any], rows: Tensor | None, dtype: torch.dtype) -> Network:
+    if not models:
+        raise CaptureError("the list of models is empty; pass at least one")
+    if all(isinstance(model, nn.Module) for model in models):
+        return _capture_modules(models, rows, dtype)
+    return join([capture(model, rows, dtype=dtype) for model in models])
+
+
+def _capture_modules(
+    modules: Sequence[nn.Module], rows: Tensor | None, dtype: torch.dtype
+) -> Network:
+    """Trace the first module; others of the same make only lend their weights, checked by value."""
+    if rows is None:
+        raise InputError(
+            f"{type(modules[0]).__name__} does not know the shape of its input; pass an example, "
+            "one batch of inputs: capture(model, X[:1])"
+        )
+    networks: list[Network] = []
+    program: Program | None = None
+    head: Head = "none"
+    names: Mapping[str, str] = {}
+    for module in modules:
+        lent = stated_constants(module, names) if program is not None else None
+        network = None
+        if program is not None and lent is not None and repr(module) == repr(modules[0]):
+            network = _build(program, lent, head, dtype)
+            network = network if _agrees(network, module, rows) else None
+        if network is None:
+            exported = export_module(module, rows)
+            traced, constants, names_here = read_exported(exported)
+            simple, head_here = simplify(traced, _fixed_rows(exported))
+            network = _build(simple, constants, head_here, dtype)
+            if not _agrees(network, module, rows):
+                raise CaptureError(
+                    f"the captured {type(module).__name__} gives other numbers than the model on "
+                    "the example; its forward() probably uses random numbers or changes its state"
+                )
+            if program is None:
+                program, head, names = simple, head_here, names_here
+        networks.append(network)
+    return networks[0] if len(networks) == 1 else join(networks)
+
+
+def _fixed_rows(exported: ExportedProgram) -> int:
+    """The batch size that an exported program was traced with, 0 if it is free."""
+    inputs = set(exported.graph_signature.user_inputs)
+    for node in exported.graph.nodes:
+        if node.op == "placeholder" and node.name in inputs:
+            first = node.meta["val"].shape[0]
+            return first if isinstance(first, int) else 0
+    return 0
+
+
+def _finish(
+    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, fixed_rows: int = 0
+) -> Network:
+    simple, head = simplify(program, fixed_rows)
+    return _build(simple, constants, head, dtype)
+
+
+def _build(
+    program: Program, constants: Mapping[str, Tensor], head: Head, dtype: torch.dtype
+) -> Network:
+    """Bring the weights to the analysis type, fold what is constant, and check the outcome."""
+    for name, tensor in constants.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise CaptureError(
+                f"the model's weight {name} holds NaN or infinite numbers; it cannot be analysed"
+            )
+    weights = {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in constants.items()
+    }
+    with torch.no_grad():
+        folded, values = fold_constants(program, weights)
+    values = {
+        name: value.to(dtype) if value.is_floating_point() else value
+        for name, value in values.items()
+    }
+    device = next((value.device for value in constants.values()), torch.device("cpu"))
+    one_logit = _check_output(folded, head)
+    _check_rows_apart(folded, values, dtype, device)
+    classes = 2 if one_logit else folded.output_shape[0]
+    notes = []
+    if head != "none":
+        notes.append(f"the model's final {head} was taken off; logits are what it was applied to")
+    if one_logit:
+        notes.append("one logit f is read as the two logits (0, f)")
+    group = Group.of(folded, [values])
+    return Network((group,), classes, one_logit, head, dtype, device, tuple(notes))
+
+
+def _check_output(program: Program, head: Head) -> bool:
+    """Check that the output is one row of logits; say whether it is a single logit."""
+    shape = program.output_shape
+    if len(shape) > 1:
+        raise CaptureError(
+            f"the model returns an array of shape {('rows', *shape)}; farfield needs one row of "
+            "logits per input: (rows, classes)"
+        )
+    single = shape in ((), (1,))
+    if head == "sigmoid" and not single:
+        raise CaptureError(
+            f"the model ends in {shape[0]} independent sigmoids (multi-label); farfield reads "
+            "classifiers whose classes exclude one another"
+        )
+    if head in ("softmax", "log-softmax") and single:
+        raise CaptureError("the model ends in a softmax over one class, which is always 1")
+    return single
+
+
+def _check_rows_apart(
+    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
+) -> None:
+    """Mark one row with NaN and see that no other row notices."""
+    rows = torch.zeros((3, *program.input_shape), dtype=dtype, device=device)
+    rows[1] = float("nan")
+    try:
+        with torch.no_grad():
+            values = forward(program, rows, constants)
+    except RuntimeError as error:
+        raise CaptureError(
+            f"the model cannot be evaluated on 3 rows: {str(error).splitlines()[0]}. It was "
+            "probably exported with a fixed batch size; export it with "
+            "dynamic_shapes=({0: torch.export.Dim.AUTO},)"
+        ) from error
+    if len(values) != 3 or bool(torch.isnan(values[[0, 2]]).any()):
+        raise CaptureError(
+            "rows of a batch influence one another in this model (a NaN in one row reaches "
+            "others), so a single ray cannot be followed; normalise with running statistics"
+        )
+
+
+def _agrees(network: Network, module: nn.Module, rows: Tensor) -> bool:
+    """Whether the captured network gives the module's own numbers on the example."""
+    own = rows.to(module_device(module), module_dtype(module))
+    with torch.no_grad(), evaluation_mode(module):
+        expected = module(own).to(network.dtype)
+    group = network.groups[0]
+    with torch.no_grad():
+        got = forward(group.program, own.to(network.dtype), group.shared)
+    got = HEAD_FUNCTIONS[network.head](got)
+    scale = 1.0 + float(expected.abs().max())
+    return got.shape == expected.shape and float((got - expected).abs().max()) <= 1e-3 * scale

@@ -1,0 +1,191 @@
+"""A captured model: one or more instances of checked programs, ready to be walked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farfield.errors import CaptureError
+from farfield.graph.program import Program, forward
+from farfield.graph.rows import as_rows
+from farfield.graph.simplify import Head
+
+# How many elements the largest value of a chunk may hold: small enough to stay in the cache.
+CHUNK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances that share one program: those constants that differ are stacked, members first."""
+
+    program: Program
+    shared: Mapping[str, Tensor]
+    stacked: Mapping[str, Tensor]
+    members: tuple[int, ...]
+
+    @classmethod
+    def of(cls, program: Program, constants: Sequence[Mapping[str, Tensor]]) -> Group:
+        """Stack the constants of several instances."""
+        first = constants[0]
+        members = tuple(range(len(constants)))
+        if len(constants) == 1:
+            return cls(program, dict(first), {}, members)
+        same = {
+            name
+            for name, tensor in first.items()
+            if all(torch.equal(tensor, other[name]) for other in constants[1:])
+        }
+        if len(same) == len(first):
+            same = set()
+        shared = {name: tensor for name, tensor in first.items() if name in same}
+        stacked = {
+            name: torch.stack([each[name] for each in constants])
+            for name in first
+            if name not in same
+        }
+        return cls(program, shared, stacked, members)
+
+    def each(
+        self, body: Callable[[Mapping[str, Tensor]], tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
+        """Evaluate ``body`` on every instance's constants at once; results have instances first."""
+        if not self.stacked:
+            return tuple(result[None] for result in body(self.shared))
+
+        def one(varying: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+            return body({**self.shared, **varying})
+
+        results: tuple[Tensor, ...] = torch.vmap(one)(dict(self.stacked))
+        return results
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Evaluate every instance on plain rows; results have instances first."""
+        return self.each(lambda constants: (forward(self.program, rows, constants),))[0]
+
+    def instance(self, index: int) -> dict[str, Tensor]:
+        """The constants of one instance."""
+        return {**self.shared, **{name: tensor[index] for name, tensor in self.stacked.items()}}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model that farfield can follow exactly. Made by :func:`farfield.capture`.
+
+    Attributes:
+        groups: Instances with the same architecture, stacked.
+        classes: The number of classes; a single logit ``f`` counts as two logits ``(0, f)``.
+        one_logit: Whether the model has a single logit.
+        head: What was taken off the end of the model.
+        dtype: The floating-point type of the analysis.
+        device: Where the weights live.
+        notes: What capture did that the user may want to know.
+    """
+
+    groups: tuple[Group, ...]
+    classes: int
+    one_logit: bool
+    head: Head
+    dtype: torch.dtype
+    device: torch.device
+    notes: tuple[str, ...] = ()
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are."""
+        return sum(len(group.members) for group in self.groups)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one row of input."""
+        return self.groups[0].program.input_shape
+
+    def rows(self, values: Any, what: str = "x") -> Tensor:
+        """Check inputs and bring them to the analysis type and device."""
+        return as_rows(values, self.input_shape, self.dtype, self.device, what)
+
+    def logits(self, x: Any) -> Tensor:
+        """Evaluate the model's own logits.
+
+        Args:
+            x: ``(points, *input)``.
+
+        Returns:
+            ``(instances, points, classes)``.
+        """
+        rows = self.rows(x)
+        out = rows.new_empty(self.instances, len(rows), self.classes)
+        with torch.no_grad():
+            for group in self.groups:
+                for part in chunks(len(rows), group, factor=1):
+                    values = group.forward(rows[part])
+                    out[list(group.members), part] = self.as_classes(values)
+        return out
+
+    def probabilities(self, x: Any) -> Tensor:
+        """Evaluate the model's probabilities, ``(instances, points, classes)``."""
+        return torch.softmax(self.logits(x), dim=-1)
+
+    def as_classes(self, values: Tensor) -> Tensor:
+        """Give outputs their class dimension: a single logit ``f`` becomes ``(0, f)``."""
+        if not self.one_logit:
+            return values
+        logit = values.reshape(*values.shape[:2], 1)
+        return torch.cat([torch.zeros_like(logit), logit], dim=-1)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.input_shape))
+        head = "" if self.head == "none" else f", {self.head} taken off"
+        logit = " from one logit" if self.one_logit else ""
+        return (
+            f"Network({self.instances} instance{'s' if self.instances > 1 else ''}, "
+            f"{shape} inputs, {self.classes} classes{logit}{head}, "
+            f"{str(self.dtype).removeprefix('torch.')})"
+        )
+
+
+def chunks(rows: int, group: Group, factor: int) -> Iterator[slice]:
+    """Cut rows so that no value of a chunk grows beyond what the cache holds.
+
+    ``factor`` is how many numbers the walk carries per element.
+    """
+    per_row = group.program.width * len(group.members) * factor
+    size = max(1, min(rows, CHUNK_ELEMENTS // max(1, per_row)))
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+def join(networks: Sequence[Network]) -> Network:
+    """Put networks together as instances of one model, stacking those that share a program."""
+    first = networks[0]
+    for other in networks[1:]:
+        if (other.input_shape, other.classes) != (first.input_shape, first.classes):
+            raise CaptureError(
+                f"instances must agree: one takes {first.input_shape} and has {first.classes} "
+                f"classes, another takes {other.input_shape} and has {other.classes}"
+            )
+        if other.one_logit != first.one_logit:
+            raise CaptureError("some instances have one logit and some two; make them all alike")
+    together: dict[Any, tuple[Program, list[dict[str, Tensor]], list[int]]] = {}
+    count = 0
+    for network in networks:
+        for group in network.groups:
+            key = (group.program.signature(), _shapes(group.instance(0)))
+            entry = together.setdefault(key, (group.program, [], []))
+            for index, member in enumerate(group.members):
+                entry[1].append(group.instance(index))
+                entry[2].append(count + member)
+        count += network.instances
+    groups = tuple(
+        replace(Group.of(program, constants), members=tuple(members))
+        for program, constants, members in together.values()
+    )
+    notes = tuple(dict.fromkeys(note for network in networks for note in network.notes))
+    return replace(first, groups=groups, notes=notes)
+
+
+def _shapes(constants: Mapping[str, Tensor]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, tuple(tensor.shape)) for name, tensor in constants.items())

@@ -1,0 +1,217 @@
+"""A model as a short list of steps, and the walk over it.
+
+A :class:`Program` is a straight line: each :class:`Step` applies one ATen operation to earlier
+values, to constants (weights) and to plain Python arguments. Walking it in another *domain* gives
+another reading of the same model: plain tensors give its logits, germs give it at infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from farfield.graph.rules import RULES, Domain
+
+V = TypeVar("V")
+SIZE = torch.ops.aten.sym_size.int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A mention of a value, a constant or a symbolic size by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an operation came from: the module's path and class, and the line of code."""
+
+    module: str = ""
+    line: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.module, self.line) if part) or "the model"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: ``name = target(*args, **kwargs)``.
+
+    ``constant`` steps depend on weights and sizes alone; every other step depends on the input.
+    ``shape`` is the result's shape where it is one tensor, with 0 for the free number of rows.
+    """
+
+    name: str
+    target: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    source: Source = field(default_factory=Source)
+    constant: bool = False
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def operation(self) -> str:
+        """The operation's name as PyTorch prints it, without the overload where it says nothing."""
+        return str(self.target).removesuffix(".default")
+
+    def refs(self) -> Iterator[str]:
+        """Names that the step reads."""
+        yield from _refs(self.args)
+        yield from _refs(tuple(self.kwargs.values()))
+
+
+def _refs(tree: Any) -> Iterator[str]:
+    if isinstance(tree, Ref):
+        yield tree.name
+    elif isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from _refs(item)
+
+
+def resolve(tree: Any, environment: Mapping[str, Any]) -> Any:
+    """Replace every :class:`Ref` in nested lists and tuples by its value."""
+    if isinstance(tree, Ref):
+        return environment[tree.name]
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(resolve(item, environment) for item in tree)
+    return tree
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps from one input to one output.
+
+    ``width`` is the largest number of elements that any value holds per row of input: the unit
+    in which chunks are measured.
+    """
+
+    steps: tuple[Step, ...]
+    input: str
+    output: str
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    width: int
+
+    def with_steps(self, steps: tuple[Step, ...], output: str | None = None) -> Program:
+        """Give the same program other steps."""
+        return replace(self, steps=steps, output=output or self.output)
+
+    def signature(self) -> tuple[Any, ...]:
+        """What two programs must share to be walked together, whatever their weights."""
+        steps = tuple(
+            (step.name, str(step.target), repr(step.args), repr(sorted(step.kwargs.items())))
+            for step in self.steps
+        )
+        return steps, self.input, self.output, self.input_shape
+
+    @cached_property
+    def last_uses(self) -> list[tuple[str, ...]]:
+        """For each step, the values that nobody reads afterwards."""
+        seen = {self.output}
+        freed: list[tuple[str, ...]] = []
+        for step in reversed(self.steps):
+            names = tuple(dict.fromkeys(name for name in step.refs() if name not in seen))
+            seen.update(names)
+            freed.append(names)
+        return freed[::-1]
+
+
+def walk(
+    program: Program,
+    domain: Domain[V],
+    value: V,
+    constants: Mapping[str, Tensor],
+    look: Callable[[Step, Any], None] | None = None,
+) -> V:
+    """Evaluate ``program`` in ``domain``, freeing each value after its last use.
+
+    ``look`` is shown every step with its result.
+    """
+    environment: dict[str, Any] = dict(constants)
+    environment[program.input] = value
+    for step, freed in zip(program.steps, program.last_uses, strict=True):
+        args = resolve(step.args, environment)
+        kwargs = {key: resolve(item, environment) for key, item in step.kwargs.items()}
+        if step.target is SIZE:
+            environment[step.name] = args[0].shape[args[1]]
+        elif step.constant:
+            environment[step.name] = step.target(*args, **kwargs)
+        else:
+            environment[step.name] = RULES[step.target].lower(domain, *args, **kwargs)
+        if look is not None:
+            look(step, environment[step.name])
+        for name in freed:
+            del environment[name]
+    result: V = environment[program.output]
+    return result
+
+
+def forward(program: Program, rows: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
+    """Evaluate ``program`` on plain tensors with the operations themselves."""
+    environment: dict[str, Any] = {**constants, program.input: rows}
+    for step, freed in zip(program.steps, program.last_uses, strict=True):
+        args = resolve(step.args, environment)
+        kwargs = {key: resolve(item, environment) for key, item in step.kwargs.items()}
+        environment[step.name] = step.target(*args, **kwargs)
+        for name in freed:
+            del environment[name]
+    result = environment[program.output]
+    if not isinstance(result, Tensor):
+        raise TypeError(f"program ended in {type(result).__name__}, expected a tensor")
+    return result
+
+
+def fold_constants(
+    program: Program, constants: Mapping[str, Tensor]
+) -> tuple[Program, dict[str, Tensor]]:
+    """Evaluate the steps that depend on weights alone, and drop the weights nobody reads."""
+    values = dict(constants)
+    kept: list[Step] = []
+    for step in program.steps:
+        if step.constant and all(name in values for name in step.refs()):
+            args = resolve(step.args, values)
+            kwargs = {key: resolve(item, values) for key, item in step.kwargs.items()}
+            values[step.name] = step.target(*args, **kwargs)
+        else:
+            kept.append(step)
+    read = {name for step in kept for name in step.refs()}
+    tensors = {
+        name: value for name, value in values.items() if name in read and isinstance(value, Tensor)
+    }
+    inlined = {
+        name: value
+        for name, value in values.items()
+        if name in read and not isinstance(value, Tensor)
+    }
+    steps = tuple(_inline(step, inlined) for step in kept)
+    return program.with_steps(steps), tensors
+
+
+def _inline(step: Step, values: Mapping[str, Any]) -> Step:
+    """Write known plain values (sizes, tuples of tensors excluded) in place of their names."""
+    if not any(name in values for name in step.refs()):
+        return step
+    table = {name: values.get(name, Ref(name)) for name in step.refs()}
+    kwargs = {key: resolve(item, table) for key, item in step.kwargs.items()}
+    return replace(step, args=resolve(step.args, table), kwargs=kwargs)
+
+
+def taint(program: Program) -> Program:
+    """Mark the steps that depend on weights and sizes alone."""
+    varying = {program.input}
+    sizes: set[str] = set()
+    steps = []
+    for step in program.steps:
+        names = set(step.refs())
+        if step.target is SIZE or (names and names <= sizes):
+            sizes.add(step.name)
+        elif names & varying:
+            varying.add(step.name)
+        steps.append(replace(step, constant=step.name not in varying))
+    return program.with_steps(tuple(steps))

@@ -1,0 +1,67 @@
+"""Turn what users pass as inputs into tensors of rows, or say what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farfield.errors import InputError
+
+
+def as_rows(
+    values: Any,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    what: str,
+) -> Tensor:
+    """Check an array of rows of the given shape; one row without its batch dimension will do.
+
+    Raises:
+        InputError: For another shape, an empty batch, integers, complex numbers, NaN or infinity.
+    """
+    tensor = _as_tensor(values, what)
+    if tuple(tensor.shape) == shape:
+        tensor = tensor[None]
+    if tuple(tensor.shape[1:]) != shape or tensor.ndim == 0:
+        expected = ", ".join(["rows", *map(str, shape)])
+        raise InputError(f"{what} has shape {tuple(tensor.shape)}; the model takes ({expected})")
+    if len(tensor) == 0:
+        raise InputError(
+            f"{what} is empty: it has shape {tuple(tensor.shape)}; pass at least one row"
+        )
+    rows = tensor.detach().to(device, dtype)
+    bad = ~torch.isfinite(rows).reshape(len(rows), -1).all(dim=1)
+    if bool(bad.any()):
+        places = torch.nonzero(bad).flatten()
+        listed = ", ".join(map(str, places[:5].tolist())) + (", ..." if len(places) > 5 else "")
+        raise InputError(
+            f"{what} holds NaN or infinite numbers in {len(places)} of {len(rows)} rows "
+            f"({listed}); drop or impute them first"
+        )
+    return rows
+
+
+def _as_tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        tensor = values
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise InputError(f"{what} cannot be read as an array: {error}") from error
+        if array.dtype.kind not in "fiubc":
+            raise InputError(
+                f"{what} has dtype {array.dtype}; encode strings, dates and objects as "
+                "floating-point numbers first"
+            )
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if not tensor.is_floating_point():
+        raise InputError(
+            f"{what} has dtype {tensor.dtype}; farfield works on floating-point numbers. "
+            "Convert it, for instance with .astype(float)."
+        )
+    return tensor

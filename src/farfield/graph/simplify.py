@@ -1,0 +1,242 @@
+"""From a traced program to the one that is analysed: same function, fewer kinds of step.
+
+* Steps that the output does not need are dropped.
+* Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
+* ``x / (1 + |x|)`` is recognised as softsign; conversions between float types become no-ops.
+* A softmax, log-softmax or sigmoid at the end is taken off: the far field lives in the logits.
+* Every operation without a rule is listed in one error.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+
+from farfield.errors import CaptureError, UnsupportedOperation
+from farfield.graph.affine import convert
+from farfield.graph.export import BATCH_NORMS
+from farfield.graph.pooling import WITH_POSITIONS
+from farfield.graph.program import Program, Ref, Step, taint
+from farfield.graph.rules import RULES
+
+aten = torch.ops.aten
+Head = Literal["none", "softmax", "log-softmax", "sigmoid"]
+
+SOFTMAXES = (aten.softmax.int, aten._softmax.default)
+LOG_SOFTMAXES = (aten.log_softmax.int, aten._log_softmax.default)
+SHAPES = (
+    aten.view.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.squeeze.default,
+    aten.unsqueeze.default,
+    aten.clone.default,
+    aten.alias.default,
+)
+
+
+def simplify(program: Program, rows: int = 0) -> tuple[Program, Head]:
+    """Rewrite a traced program, check every operation, and take off its head.
+
+    Args:
+        program: As traced.
+        rows: The batch size of a program that was traced with a fixed one, else 0.
+    """
+    program = _fold_batch_norm(_prune(program))
+    program = _softsign(program)
+    if rows:
+        program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
+    program, head = _strip_head(_prune(program))
+    program = taint(_prune(program))
+    check(program)
+    return program.with_steps(tuple(_plainer(s) for s in program.steps)), head
+
+
+def _prune(program: Program) -> Program:
+    """Drop the steps whose results nobody reads."""
+    needed = {program.output}
+    kept: list[Step] = []
+    for step in reversed(program.steps):
+        if step.name in needed:
+            kept.append(step)
+            needed.update(step.refs())
+    return program.with_steps(tuple(reversed(kept)))
+
+
+def _fold_batch_norm(program: Program) -> Program:
+    """Replace batch norm by a scale and a shift."""
+    steps: list[Step] = []
+    pairs: set[str] = set()
+    for step in program.steps:
+        if step.target in BATCH_NORMS:
+            steps += _scale_and_shift(step)
+            if step.target is not aten.batch_norm.default:
+                pairs.add(step.name)
+        elif step.target is operator.getitem and step.args[0].name in pairs:
+            steps.append(replace(step, target=aten.alias.default, args=step.args[:1]))
+        else:
+            steps.append(step)
+    return program.with_steps(tuple(steps))
+
+
+def _scale_and_shift(step: Step) -> list[Step]:
+    value, weight, bias, mean, variance, *rest = step.args
+    composite = step.target is aten.batch_norm.default
+    if mean is None or (composite and rest[0]):
+        raise CaptureError(
+            f"batch norm in {step.source} uses the statistics of the batch, so rows depend on "
+            "one another; keep running statistics (track_running_stats=True)"
+        )
+    epsilon = rest[2] if composite else rest[1]
+    steps: list[Step] = []
+
+    def emit(target: Any, *args: Any) -> Ref:
+        name = f"{step.name}_{len(steps)}"
+        steps.append(replace(step, name=name, target=target, args=args, kwargs={}))
+        return Ref(name)
+
+    scale = emit(aten.sqrt.default, emit(aten.add.Tensor, variance, epsilon))
+    scale = emit(aten.reciprocal.default, scale)
+    if weight is not None:
+        scale = emit(aten.mul.Tensor, scale, weight)
+    shift = emit(aten.neg.default, emit(aten.mul.Tensor, mean, scale))
+    if bias is not None:
+        shift = emit(aten.add.Tensor, shift, bias)
+    channels = [-1] + [1] * (len(step.shape or (0, 0)) - 2)
+    scaled = emit(aten.mul.Tensor, value, emit(aten.view.default, scale, channels))
+    emit(aten.add.Tensor, scaled, emit(aten.view.default, shift, channels))
+    steps[-1] = replace(steps[-1], name=step.name)
+    return steps
+
+
+def _softsign(program: Program) -> Program:
+    """Recognise ``x / (1 + |x|)``, which PyTorch writes out."""
+    made = {step.name: step for step in program.steps}
+
+    def read(step: Step) -> Step:
+        if step.target is not aten.div.Tensor or not isinstance(step.args[1], Ref):
+            return step
+        top, bottom = step.args[0], made.get(step.args[1].name)
+        if bottom is None or bottom.target not in (aten.add.Tensor, aten.add.Scalar):
+            return step
+        first, second = bottom.args[:2]
+        size = made.get(first.name) if isinstance(first, Ref) and second == 1 else None
+        if size is None or size.target is not aten.abs.default or size.args != (top,):
+            return step
+        return replace(step, target=F.softsign, args=(top,), kwargs={})
+
+    return program.with_steps(tuple(read(step) for step in program.steps))
+
+
+def _free_rows(step: Step, rows: int) -> Step:
+    """Free the number of rows in a program that was traced with a fixed one."""
+    if step.target not in (aten.view.default, aten._unsafe_view.default):
+        return step
+    sizes = list(step.args[1])
+    if sizes and sizes[0] == rows and -1 not in sizes:
+        return replace(step, args=(step.args[0], [-1, *sizes[1:]], *step.args[2:]))
+    return step
+
+
+def _strip_head(program: Program) -> tuple[Program, Head]:
+    """Take off a final softmax, log-softmax or sigmoid, also below a change of shape."""
+    made = {step.name: step for step in program.steps}
+    last = made.get(program.output)
+    while last is not None and last.target in SHAPES and isinstance(last.args[0], Ref):
+        last = made.get(last.args[0].name)
+    if last is None:
+        return program, "none"
+    head: Head = "none"
+    inner = made.get(last.args[0].name) if last.args and isinstance(last.args[0], Ref) else None
+    if last.target is aten.log.default and inner is not None and inner.target in SOFTMAXES:
+        head, last_args = "log-softmax", inner.args
+    elif last.target in SOFTMAXES:
+        head, last_args = "softmax", last.args
+    elif last.target in LOG_SOFTMAXES:
+        head, last_args = "log-softmax", last.args
+    elif last.target is aten.sigmoid.default:
+        head, last_args = "sigmoid", last.args
+    else:
+        return program, "none"
+    if head != "sigmoid" and len(last.shape or ()) != 2:
+        return program, "none"
+    steps = tuple(
+        replace(step, target=aten.alias.default, args=last_args[:1], kwargs={})
+        if step is last
+        else step
+        for step in program.steps
+    )
+    return program.with_steps(steps), head
+
+
+def _plainer(step: Step) -> Step:
+    """Replace what means the same: conversions between float types, the mean slope of RReLU."""
+    if step.constant or step.target not in RULES:
+        return step
+    if RULES[step.target].lower is convert:
+        return replace(step, target=aten.alias.default, args=step.args[:1], kwargs={})
+    if step.target is aten.rrelu.default:
+        low, high = step.args[1:3] if len(step.args) > 2 else (1 / 8, 1 / 3)
+        return replace(step, target=aten.leaky_relu.default, args=(step.args[0], (low + high) / 2))
+    return step
+
+
+def check(program: Program) -> None:
+    """List every operation without a rule in one error.
+
+    Raises:
+        UnsupportedOperation: With the place of each operation that stands in the way.
+    """
+    varying = {program.input} | {step.name for step in program.steps if not step.constant}
+    made = {step.name: step for step in program.steps}
+    problems = [
+        (step.operation, reason, str(step.source))
+        for step in program.steps
+        if not step.constant and (reason := _problem(step, varying, made)) is not None
+    ]
+    if not problems:
+        return
+    width = max(len(operation) for operation, _, _ in problems)
+    lines = [
+        f"  {operation:<{width}}  in {where}" + (f": {reason}" if reason else "")
+        for operation, reason, where in problems
+    ]
+    count = f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'}"
+    raise UnsupportedOperation(
+        f"{count} no rule at infinity:\n"
+        + "\n".join(lines)
+        + "\nSee docs/rules.md for what is supported and how to add a rule."
+    )
+
+
+def _problem(step: Step, varying: set[str], made: dict[str, Step]) -> str | None:
+    """Why a step cannot be followed: ``None`` if it can, else a reason (empty: no rule at all)."""
+    rule = RULES.get(step.target)
+    if rule is None:
+        return ""
+    found = [
+        place for place, arg in enumerate(step.args) for name in _names(arg) if name in varying
+    ]
+    if any(name in varying for arg in step.kwargs.values() for name in _names(arg)):
+        return "an option depends on the input"
+    if rule.data is not None and any(place not in rule.data for place in found):
+        return "a weight or a position depends on the input"
+    if len(found) > 1 and not rule.together:
+        return "a product of values that both depend on the input"
+    if step.target is operator.getitem and step.args[1] == 1:
+        producer = made.get(step.args[0].name)
+        if producer is not None and producer.target in WITH_POSITIONS:
+            return "uses the position of a maximum, which is not piecewise affine"
+    return rule.refuse(*step.args, **step.kwargs) if rule.refuse else None
+
+
+def _names(tree: Any) -> list[str]:
+    if isinstance(tree, Ref):
+        return [tree.name]
+    if isinstance(tree, (list, tuple)):
+        return [name for item in tree for name in _names(item)]
+    return []

@@ -1,0 +1,219 @@
+"""Every certified decision against rational arithmetic, on networks built to be nasty."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import farfield as ff
+from oracles import Absolute, Pool, Residual, far_field, limit_by_evaluation, value_at
+
+ARCHITECTURES = {
+    "shallow": lambda: [nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)],
+    "deep": lambda: [nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)],
+    "leaky": lambda: [
+        nn.Linear(2, 4),
+        nn.LeakyReLU(0.01),
+        nn.Linear(4, 3),
+        nn.LeakyReLU(-0.25),
+        nn.Linear(3, 3),
+    ],
+    "prelu": lambda: [nn.Linear(3, 4), nn.PReLU(4), nn.Linear(4, 2)],
+    "absolute": lambda: [nn.Linear(2, 4), Absolute(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3)],
+    "clamped": lambda: [
+        nn.Linear(2, 5),
+        nn.Hardtanh(-1.0, 2.0),
+        nn.Linear(5, 4),
+        nn.Hardtanh(0.0, 6.0),
+        nn.Linear(4, 3),
+    ],
+    "max-pool": lambda: [nn.Linear(3, 6), nn.ReLU(), Pool("max", 3), nn.Linear(4, 3)],
+    "pool-first": lambda: [
+        Pool("max", 2),
+        nn.Linear(3, 4),
+        nn.ReLU(),
+        Pool("max", 2),
+        nn.Linear(3, 2),
+    ],
+    "mean-pool": lambda: [nn.Linear(2, 6), nn.ReLU(), Pool("mean", 3), nn.ReLU(), nn.Linear(4, 3)],
+    "residual": lambda: [
+        nn.Linear(2, 3),
+        Residual(nn.Sequential(nn.ReLU(), nn.Linear(3, 3))),
+        nn.ReLU(),
+        nn.Linear(3, 3),
+    ],
+    "no-hidden": lambda: [nn.Linear(3, 4)],
+}
+NETWORKS = 100
+RAYS = 6
+
+
+def nasty(architecture: str, rng: np.random.Generator) -> nn.Sequential:
+    """A network with weights that provoke ties, dead layers and extreme scales."""
+    module = nn.Sequential(*ARCHITECTURES[architecture]()).double()
+    for part in module.modules():
+        if isinstance(part, nn.PReLU):
+            part.weight.data = torch.from_numpy(rng.choice([0.0, 0.25, 1.0, -0.5, 0.1], 4))
+        if not isinstance(part, nn.Linear):
+            continue
+        kind = rng.choice(["small integers", "gaussian", "scales", "mixed"])
+        shape = tuple(part.weight.shape)
+        if kind == "small integers":
+            weight = rng.integers(-2, 3, shape).astype(float)
+            bias = rng.integers(-2, 3, shape[0]).astype(float)
+        else:
+            weight, bias = rng.normal(size=shape), rng.normal(size=shape[0])
+        if kind == "scales":
+            weight *= 10.0 ** rng.integers(-30, 31, shape)
+            bias *= 10.0 ** rng.integers(-30, 31, shape[0])
+        if kind == "mixed":
+            weight *= rng.integers(0, 2, shape)
+        for disease in rng.choice(
+            ["zero column", "duplicate row", "opposite row", "dead", "no bias", "none"], 2
+        ):
+            if disease == "zero column":
+                weight[:, rng.integers(shape[1])] = 0
+            elif disease == "duplicate row":
+                weight[-1], bias[-1] = weight[0], rng.choice([bias[0], bias[-1]])
+            elif disease == "opposite row":
+                weight[-1], bias[-1] = -weight[0], -bias[0]
+            elif disease == "dead":
+                weight, bias = -np.abs(weight), -np.abs(bias)
+            elif disease == "no bias":
+                bias = bias * 0
+        part.weight.data, part.bias.data = torch.from_numpy(weight), torch.from_numpy(bias)
+    return module
+
+
+def nasty_rays(inputs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    origin = rng.integers(-2, 3, (RAYS, inputs)).astype(float)
+    direction = np.concatenate(
+        [
+            np.eye(inputs)[[0]],
+            -np.eye(inputs)[[-1]],
+            np.ones((1, inputs)),
+            rng.integers(-2, 3, (1, inputs)),
+            rng.normal(size=(1, inputs)),
+            rng.normal(size=(1, inputs)) * 10.0 ** rng.integers(-30, 31, (1, inputs)),
+        ]
+    ).astype(float)
+    origin[-2:] = rng.normal(size=(2, inputs))
+    direction[(direction == 0).all(axis=1)] = 1.0
+    return origin, direction
+
+
+def close(value: float, exact: Fraction, size: Fraction) -> bool:
+    """Equal up to the rounding of a sum of terms of that size."""
+    return abs(Fraction(value) - exact) <= size * Fraction(1, 10**13) + Fraction(1, 10**300)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_certified_results_equal_rational_arithmetic(architecture):
+    rng = np.random.default_rng(sum(map(ord, architecture)))
+    modules = [nasty(architecture, rng) for _ in range(NETWORKS)]
+    inputs = 4 if architecture == "pool-first" else modules[0][0].in_features
+    origin, direction = nasty_rays(inputs, rng)
+    network = ff.capture(modules, torch.zeros(1, inputs, dtype=torch.float64))
+    far = ff.at_infinity(network, origin, direction, certify=True)
+    plain = ff.at_infinity(network, origin, direction)
+    proven = ff.at_infinity(network, origin, direction, certify=True, budget=0)
+    assert far.certified.all()
+    assert not proven.certified.all(), "the networks are not nasty enough to need exact arithmetic"
+    assert proven.certified.any()
+    for index, module in enumerate(modules):
+        for ray in range(RAYS):
+            exact = far_field(module, origin[ray].tolist(), direction[ray].tolist())
+            at = (index, ray)
+            assert far.leading[at].tolist() == exact.leading
+            assert int(far.winner[at]) == exact.label
+            assert all(map(close, far.slope[at].tolist(), exact.slope, exact.slope_size))
+            assert all(
+                map(close, far.intercept[at].tolist(), exact.intercept, exact.intercept_size)
+            )
+            assert math.isclose(float(far.reach[at]), float(exact.reach), rel_tol=1e-9)
+            if proven.certified[at] or exact.margin > 1e-6:
+                assert plain.leading[at].tolist() == exact.leading
+                assert int(plain.winner[at]) == exact.label
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_rational_oracle_itself(architecture):
+    """Rational germs agree with plain rational evaluation beyond every breakpoint."""
+    rng = np.random.default_rng(7)
+    for _ in range(4):
+        module = nasty(architecture, rng)
+        inputs = 4 if architecture == "pool-first" else module[0].in_features
+        for origin, direction in zip(*(a.tolist() for a in nasty_rays(inputs, rng)), strict=True):
+            exact = far_field(module, origin, direction)
+            assert limit_by_evaluation(module, origin, direction) == (exact.slope, exact.intercept)
+            _, settled = value_at(module, origin, direction, exact.reach + 1)
+            _, later = value_at(module, origin, direction, 2 * exact.reach + 1000)
+            assert settled == later
+            if exact.reach > 0:
+                _, before = value_at(module, origin, direction, exact.reach * Fraction(999, 1000))
+                _, after = value_at(module, origin, direction, exact.reach * Fraction(1001, 1000))
+                assert before != after
+
+
+def test_structural_zeros_are_decided_without_exact_arithmetic():
+    module = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    module = module.double()
+    with torch.no_grad():
+        module[0].weight[:, 1] = 0  # a pruned feature: going along it changes nothing
+        module[2].weight[3] = 0  # a pruned unit
+    network = ff.capture(module, torch.zeros(1, 3))
+    directions = torch.cat([torch.eye(3), -torch.eye(3)]).double()
+    far = ff.at_infinity(network, torch.zeros(3).double(), directions, certify=True, budget=0)
+    assert far.certified.all()
+    assert far.constant[0].tolist() == [False, True, False, False, True, False]
+    assert (far.reach[0, [1, 4]] == 0).all()
+
+
+def test_too_large_for_exact_arithmetic_is_reported_not_guessed():
+    module = nn.Linear(2, 2).double()
+    module.weight.data = torch.tensor([[0.1, 0.2], [0.2, 0.1]], dtype=torch.float64)
+    network = ff.capture(module, torch.zeros(1, 2))
+    tie = torch.ones(1, 2).double()
+    assert ff.at_infinity(network, torch.zeros(2).double(), tie, certify=True).certified.all()
+    refused = ff.at_infinity(network, torch.zeros(2).double(), tie, certify=True, budget=0)
+    assert not refused.certified.any()
+
+
+def test_products_that_underflow_are_not_mistaken_for_structural_zeros():
+    module = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 2)).double()
+    for part, weight in zip(module, (1e-200, 1e-200, 1e200), strict=True):
+        part.weight.data.fill_(weight)
+        part.bias.data.zero_()
+    module[2].bias.data = torch.tensor([1.0, 0.0]).double()
+    module[2].weight.data[1] = -1e200
+    network = ff.capture(module, torch.zeros(1, 1))
+    far = ff.at_infinity(network, torch.zeros(1).double(), torch.ones(1, 1).double(), certify=True)
+    assert far.certified.all()
+    assert far.leading[0, 0].tolist() == [True, False]
+
+
+def test_smooth_networks_are_certified_where_they_move_and_not_where_they_rest():
+    module = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    network = ff.capture(module, torch.zeros(1, 2))
+    far = ff.at_infinity(network, torch.zeros(2).double(), torch.ones(1, 2).double(), certify=True)
+    assert far.certified.all()
+    with torch.no_grad():
+        module[0].weight[0] = torch.tensor([1.0, -1.0])
+        module[2].weight[1] = module[2].weight[0]
+        module[2].bias[1] = module[2].bias[0]
+    network = ff.capture(module, torch.zeros(1, 2))
+    far = ff.at_infinity(network, torch.zeros(2).double(), torch.ones(1, 2).double(), certify=True)
+    assert not far.certified.any(), "equal logits through a tanh at rest have no rational proof"
+
+
+def test_padded_pooling_does_not_compare_an_element_with_itself():
+    module = nn.Sequential(
+        nn.Unflatten(1, (1, 4)), nn.MaxPool1d(3, 1, 1), nn.Flatten(), nn.Linear(4, 2)
+    ).double()
+    network = ff.capture(module, torch.zeros(1, 4))
+    direction = torch.tensor([[0.3, -0.2, 0.7, 0.1]], dtype=torch.float64)
+    far = ff.at_infinity(network, torch.zeros(4).double(), direction, certify=True, budget=0)
+    assert far.certified.all()
