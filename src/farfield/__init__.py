@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from farfield import errors, scores
+    from farfield import datasets, errors, evaluate, scores
     from farfield.exact import FarField, at_infinity
     from farfield.graph import Network, capture
 
@@ -25,9 +25,9 @@ _HOMES = {
     "at_infinity": "farfield.exact",
     "capture": "farfield.graph",
 }
-_MODULES = ("errors", "scores")
+_MODULES = ("datasets", "errors", "evaluate", "scores")
 
-__all__ = ["FarField", "Network", "__version__", "at_infinity", "capture", "errors", "scores"]
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

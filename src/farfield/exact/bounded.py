@@ -16,12 +16,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.germ import Germ, GermDomain, is_relu, shifted
+from farfield.exact.germ import Germ, GermDomain, is_batched, is_relu, shifted
 from farfield.graph.rules import Affine, Pieces, Places, Smooth
 
 ROUNDOFF = 2.0**-53
 # Products below this may have lost digits to underflow on the way to the error bound.
 UNDERFLOW = 2.0**-900
+# Covers the rounding of the bounds themselves, for sums of up to a million products.
+SLACK = 1 + 2.0**-30
 # Accuracy that PyTorch's special functions are trusted with, in units of roundoff.
 FUNCTION_ERROR = 64 * ROUNDOFF
 
@@ -37,11 +39,16 @@ class BoundedGerm(Germ):
         """The bounds as ``(2, rays, ...)``."""
         return self.error.reshape(2, -1, *self.error.shape[1:])
 
+    @classmethod
+    def of_pairs(cls, pair: Tensor, error: Tensor) -> BoundedGerm:
+        """Make a germ of two ``(2, rays, ...)`` tensors."""
+        return cls(pair.flatten(0, 1), error.flatten(0, 1))
+
 
 def gamma(terms: int) -> float:
-    """Relative error of a sum of ``terms`` products, with slack for rounding the bound itself."""
+    """Bound the relative error of a sum of ``terms`` products: ``n u / (1 - n u)``."""
     n = terms + 4
-    return n * ROUNDOFF / (1 - n * ROUNDOFF) * (1 + 8 * n * ROUNDOFF)
+    return n * ROUNDOFF / (1 - n * ROUNDOFF) * SLACK
 
 
 class BoundedDomain(GermDomain):
@@ -70,42 +77,41 @@ class BoundedDomain(GermDomain):
         if operation.terms == 0:
             return BoundedGerm(parts, magnitude(*(v.error for v in bounded)))
         g = gamma(operation.terms)
-        slack = 1 + 8 * (operation.terms + 4) * ROUNDOFF
         weights = [self.magnitudes.of(weight) for weight in operation.weights]
-        inputs = [(v.error * slack).add_(v.parts.abs(), alpha=g) for v in bounded]
-        smallest = [smallest_nonzero(weight) for weight in weights]
+        inputs = [torch.add(v.error, v.parts.abs(), alpha=g) for v in bounded]
         for each in inputs:
-            self._doubt_underflow(each, smallest)
-        error = magnitude(*inputs, *weights)
+            self._doubt_underflow(each, [least for _, least in weights])
+        # The weights' sizes are kept a little too large, which covers the rounding of the bound.
+        error = magnitude(*inputs, *(size for size, _ in weights))
+        if not weights:
+            error = error * SLACK
         if operation.offset is None:
             return BoundedGerm(parts, error)
         fresh = bool(operation.weights)
-        size = (
-            operation.offset.abs()
-            if isinstance(operation.offset, Tensor)
-            else abs(operation.offset)
-        )
+        offset = operation.offset
+        size = offset.abs() if isinstance(offset, Tensor) else abs(offset)
         return BoundedGerm(
-            shifted(parts, operation.offset, fresh=fresh), shifted(error, size * g, fresh=fresh)
+            shifted(parts, offset, fresh=fresh), shifted(error, size * g, fresh=True)
         )
 
     def piecewise(self, value: Germ, pieces: Pieces) -> BoundedGerm:
         """Prove which piece each germ ends up in."""
         bounded = _bounded(value)
         for threshold in pieces.thresholds:
-            self._prove_threshold(bounded, float(threshold))
-        result = super().piecewise(value, pieces)
+            gap = bounded.pair
+            if threshold != 0:
+                gap = torch.stack([gap[0], gap[1] - float(threshold)])
+            self._require_decided(gap.abs(), bounded.error_pair)
         if is_relu(pieces):
-            error = torch.where(value.exceeds(0.0), bounded.error_pair, 0.0)
-            return BoundedGerm(result.parts, error.flatten(0, 1))
+            active = self.active(value)
+            return BoundedGerm.of_pairs(value.pair * active, bounded.error_pair * active)
+        result = super().piecewise(value, pieces).pair
         factor, offset = self._piece_sizes(value, pieces)
-        moved = result.pair
-        scaled = bounded.error_pair * factor
-        rounding = 8 * ROUNDOFF * moved.abs()
-        rounding[1] += 8 * ROUNDOFF * offset
         product = value.pair.abs() * factor
         self._doubt_underflow(product.flatten(0, 1) * ROUNDOFF, [])
-        return BoundedGerm(result.parts, (scaled * (1 + 8 * ROUNDOFF) + rounding).flatten(0, 1))
+        error = bounded.error_pair * factor * SLACK + 8 * ROUNDOFF * product
+        error[1] += 8 * ROUNDOFF * offset
+        return BoundedGerm.of_pairs(result, error)
 
     def _piece_sizes(self, value: Germ, pieces: Pieces) -> tuple[Tensor, Tensor]:
         """Sizes of the slope and the intercept of the piece that each germ ends up in."""
@@ -121,27 +127,25 @@ class BoundedDomain(GermDomain):
         self, candidates: Sequence[Germ], sign: int = 1, places: Places | None = None
     ) -> BoundedGerm:
         """Prove which candidate wins; a candidate that is the winner itself needs no proof."""
-        best = super().largest(candidates, sign, places).pair * sign
-        bounded = [_bounded(candidate) for candidate in candidates]
-        error, index = bounded[0].error_pair, torch.zeros_like(best[0], dtype=torch.long)
-        pair = bounded[0].pair * sign
-        for position, each in enumerate(bounded[1:], start=1):
-            rival = each.pair * sign
-            better = torch.where(rival[0] == pair[0], rival[1] > pair[1], rival[0] > pair[0])
-            pair = torch.where(better, rival, pair)
-            error = torch.where(better, each.error_pair, error)
-            index = torch.where(better, position, index)
+        self.watch(*candidates)
+        pairs = [candidate.pair if sign > 0 else -candidate.pair for candidate in candidates]
+        best, index = self.contest(pairs, indexed=True)
+        if index is None:
+            raise AssertionError("the contest was asked for its winner")
+        errors = [_bounded(candidate).error_pair for candidate in candidates]
+        slope_error, intercept_error = errors[0]
+        for place, error in enumerate(errors[1:], start=1):
+            won = index == place
+            slope_error = torch.where(won, error[0], slope_error)
+            intercept_error = torch.where(won, error[1], intercept_error)
+        best_error = torch.stack([slope_error, intercept_error])
         where = None if places is None else list(places())
-        home = None
-        if where is not None:
-            home = torch.gather(torch.stack([w.expand_as(index) for w in where]), 0, index[None])[0]
-        for position, each in enumerate(bounded):
-            sure = exceeds_bound(best - each.pair * sign, error + each.error_pair)
-            sure = sure | (index == position)
-            if where is not None and home is not None:
-                sure = sure | (where[position] == home)
-            self._require(sure)
-        return BoundedGerm((best * sign).flatten(0, 1), error.flatten(0, 1))
+        for place, (pair, error) in enumerate(zip(pairs, errors, strict=True)):
+            itself = index == place
+            for other in range(len(pairs)) if where is not None else ():
+                itself = itself | ((index == other) & (where[other] == where[place]))
+            self._require_decided(best - pair, best_error + error, itself)
+        return BoundedGerm.of_pairs(best if sign > 0 else -best, best_error)
 
     def smooth(self, value: Germ, curve: Smooth) -> BoundedGerm:
         """Prove the direction in which each value moves; at rest the slope of the curve counts."""
@@ -153,61 +157,58 @@ class BoundedDomain(GermDomain):
         result = super().smooth(value, curve)
         ends = (self.number(curve.above.slope).abs(), self.number(curve.below.slope).abs())
         factor = torch.where(slope > 0, *ends)
-        moved = bounded.error_pair * factor * (1 + 8 * ROUNDOFF) + 8 * ROUNDOFF * result.pair.abs()
-        rest = intercept_error * curve.lipschitz * (1 + 8 * ROUNDOFF)
+        moved = bounded.error_pair * factor * SLACK + 8 * ROUNDOFF * result.pair.abs()
+        rest = intercept_error * curve.lipschitz * SLACK
         rest = rest + FUNCTION_ERROR * (intercept.abs() + result.intercept.abs())
         at_rest = torch.stack([torch.zeros_like(rest), rest])
         return BoundedGerm(result.parts, torch.where(still, at_rest, moved).flatten(0, 1))
 
-    def _prove_threshold(self, value: BoundedGerm, threshold: float) -> None:
-        pair = value.pair
-        if threshold != 0:
-            pair = torch.stack([pair[0], pair[1] - threshold])
-        self._require(exceeds_bound(pair, value.error_pair, signed=False))
+    def _require_decided(self, gap: Tensor, error: Tensor, known: Tensor | None = None) -> None:
+        """Require germs ``(2, rays, ...)`` to be proven positive, or to be zero structurally.
+
+        The slope decides unless it is structurally zero; then the intercept does.
+        """
+        proven = gap[0] > error[0] * SLACK
+        if known is not None:
+            proven = proven | known
+        if not is_batched(proven) and bool(proven.all()):
+            return
+        zero = (gap[0] == 0) & (error[0] == 0)
+        still = (gap[1] == 0) & (error[1] == 0)
+        self._require(proven | (zero & ((gap[1] > error[1] * SLACK) | still)))
 
     def _require(self, sure: Tensor) -> None:
         self.certain = self.certain & sure.reshape(self.rays, -1).all(dim=1)
 
     def _doubt_underflow(self, sizes: Tensor, weights: Sequence[Tensor]) -> None:
         """Mark the rays where a product may have lost digits to underflow."""
-        least = torch.where(sizes == 0, torch.inf, sizes)
-        least = least.unflatten(0, (2, self.rays, -1)).transpose(0, 1).flatten(1).amin(dim=1)
+        least = sizes.masked_fill(sizes == 0, torch.inf).reshape(2, self.rays, -1)
+        least = least.amin(dim=2).amin(dim=0)
         for weight in weights:
-            least = least * torch.clamp(weight, max=1.0)
+            least = least * weight
         self.certain = self.certain & (least > UNDERFLOW)
 
 
-def exceeds_bound(pair: Tensor, error: Tensor, *, signed: bool = True) -> Tensor:
-    """Whether a germ is proven not to be zero: positive where ``signed``; or proven to be zero.
-
-    The slope decides unless it is structurally zero; then the intercept does.
-    """
-    size = pair if signed else pair.abs()
-    wide = error * (1 + 8 * ROUNDOFF)
-    proven = size > wide
-    zero = (pair == 0) & (error == 0)
-    return proven[0] | (zero[0] & (proven[1] | zero[1]))
-
-
-def smallest_nonzero(values: Tensor) -> Tensor:
-    """The smallest size that is not zero."""
-    return torch.where(values == 0, torch.inf, values).amin()
-
-
 class Magnitudes:
-    """Absolute values of weights, computed once for weights that stay between chunks."""
+    """Sizes of weights, computed once for weights that stay between chunks."""
 
     def __init__(self, lasting: Sequence[Tensor]) -> None:
         self.lasting = {id(tensor): tensor for tensor in lasting}
-        self.known: dict[int, Tensor] = {}
+        self.known: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def of(self, weight: Tensor) -> Tensor:
-        """``|weight|``."""
+    def of(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """``|weight|``, a little too large, and the smallest that is not zero, at most 1."""
         if id(weight) not in self.lasting:
-            return weight.abs()
+            return self._measure(weight)
         if id(weight) not in self.known:
-            self.known[id(weight)] = weight.abs()
+            self.known[id(weight)] = self._measure(weight)
         return self.known[id(weight)]
+
+    @staticmethod
+    def _measure(weight: Tensor) -> tuple[Tensor, Tensor]:
+        size = weight.abs()
+        least = size.masked_fill(size == 0, torch.inf).amin().clamp(max=1.0)
+        return size * SLACK, least
 
 
 def _bounded(value: Germ) -> BoundedGerm:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import ROUNDOFF
+from farfield.exact.bounded import SLACK
 from farfield.exact.far_field import FarField
 from farfield.exact.rational import (
     Budget,
@@ -33,9 +33,8 @@ def winner_proven(
     All arguments ``(instances, rays, classes)``; the result ``(instances, rays)``.
     """
     top = slope.argmax(dim=-1, keepdim=True)
-    wide = 1 + 8 * ROUNDOFF
     gap = slope.gather(-1, top) - slope
-    bound = (slope_error.gather(-1, top) + slope_error) * wide
+    bound = (slope_error.gather(-1, top) + slope_error) * SLACK
     same = (gap == 0) & (bound == 0)
     itself = torch.zeros_like(same).scatter(-1, top, True)
     slopes_proven = ((gap > bound) | same | itself).all(dim=-1)
@@ -43,7 +42,7 @@ def winner_proven(
     among = intercept.masked_fill(~leading, -torch.inf)
     first = among.argmax(dim=-1, keepdim=True)
     lead = among.gather(-1, first) - among
-    doubt = (intercept_error.gather(-1, first) + intercept_error) * wide
+    doubt = (intercept_error.gather(-1, first) + intercept_error) * SLACK
     itself = torch.zeros_like(same).scatter(-1, first, True)
     behind = (lead > doubt) | ((lead == 0) & (doubt == 0)) | itself | ~leading
     return slopes_proven & behind.all(dim=-1)

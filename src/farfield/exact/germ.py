@@ -70,8 +70,7 @@ class Germ:
         >>> g.exceeds(2.0).tolist()
         [True, False, True, False]
         """
-        intercept = self.intercept if threshold == 0 else self.intercept - threshold
-        return torch.where(self.slope == 0, intercept, self.slope) > 0
+        return torch.where(self.slope == 0, self.intercept - threshold, self.slope) > 0
 
     @classmethod
     def of(cls, pair: Tensor) -> Germ:
@@ -86,7 +85,7 @@ class GermDomain:
         rays: How many rays.
         reach: ``(rays,)`` the last ``t`` at which a decision changes, so far.
         asymptotic: ``(rays,)`` whether some value only approaches its germ (smooth functions).
-        sums: One sum per decision; not finite where a number overflowed before it.
+        sums: One sum for each value that is about to lose parts; not finite after an overflow.
     """
 
     def __init__(self, rays: int, like: Tensor) -> None:
@@ -110,12 +109,10 @@ class GermDomain:
 
     def piecewise(self, value: Germ, pieces: Pieces) -> Germ:
         """Take the piece that each germ ends up in."""
-        self.watch(value)
         if not pieces.thresholds:
             return self._constant_piece(value, pieces)
         if is_relu(pieces):
-            self.note_threshold(value, 0.0)
-            return Germ.of(torch.where(value.exceeds(0.0), value.pair, 0.0))
+            return Germ.of(value.pair * self.active(value))
         slope, intercept = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
         for index, threshold in enumerate(pieces.thresholds):
             above = value.exceeds(float(threshold))
@@ -127,6 +124,16 @@ class GermDomain:
             pair[1] += intercept
         return Germ.of(pair)
 
+    def active(self, value: Germ) -> Tensor:
+        """1 where a ReLU is active for all large ``t``, else 0; notes when that was decided.
+
+        A factor and not a mask: overflow shows in the product, and it is several times faster.
+        """
+        slope, intercept = value.pair
+        still = slope == 0
+        self.note((intercept / slope).masked_fill_(still, 0.0), sign=-1)
+        return torch.sign(torch.where(still, intercept, slope)).relu_()
+
     def _constant_piece(self, value: Germ, pieces: Pieces) -> Germ:
         pair = value.pair * self.number(pieces.slopes[0])
         pair[1] += self.number(pieces.intercepts[0])
@@ -137,15 +144,23 @@ class GermDomain:
     ) -> Germ:
         """Take the lexicographically largest candidate (the smallest where ``sign`` is -1)."""
         pairs = [candidate.pair if sign > 0 else -candidate.pair for candidate in candidates]
-        best = pairs[0]
-        for pair in pairs[1:]:
-            better = torch.where(pair[0] == best[0], pair[1] > best[1], pair[0] > best[0])
-            best = torch.where(better, pair, best)
+        best, _ = self.contest(pairs, indexed=False)
         self.watch(*candidates)
-        for pair in pairs:
-            gap = best[0] - pair[0]
-            self.note(torch.where(gap > 0, (pair[1] - best[1]) / gap, 0.0))
         return Germ.of(best if sign > 0 else -best)
+
+    def contest(self, pairs: Sequence[Tensor], *, indexed: bool) -> tuple[Tensor, Tensor | None]:
+        """Find the largest of ``(2, rays, ...)`` tensors, and which it is if asked; note when."""
+        slope, intercept = pairs[0]
+        index = torch.zeros_like(slope, dtype=torch.int32) if indexed else None
+        for place, pair in enumerate(pairs[1:], start=1):
+            better = (pair[0] > slope) | ((pair[0] == slope) & (pair[1] > intercept))
+            slope = torch.where(better, pair[0], slope)
+            intercept = torch.where(better, pair[1], intercept)
+            index = index if index is None else index.masked_fill(better, place)
+        for pair in pairs:
+            gap = slope - pair[0]
+            self.note(((pair[1] - intercept) / gap).masked_fill_(gap == 0, 0.0))
+        return torch.stack([slope, intercept]), index
 
     def smooth(self, value: Germ, curve: Smooth) -> Germ:
         """Take the asymptote where the value moves, the function itself where it does not."""
@@ -172,17 +187,18 @@ class GermDomain:
 
     def note_threshold(self, value: Germ, threshold: float, where: Tensor | bool = True) -> None:
         """Note when values last cross a constant."""
-        slope = value.slope
-        crossing = (threshold - value.intercept) / slope
-        still = slope == 0
+        if where is False:
+            return
+        still = value.slope == 0
         if isinstance(where, Tensor):
             still = still | ~where
-        if where is not False:
-            self.note(crossing.masked_fill_(still, 0.0))
+        crossing = (value.intercept - threshold) / value.slope
+        self.note(crossing.masked_fill_(still, 0.0), sign=-1)
 
-    def note(self, crossings: Tensor) -> None:
-        """Keep the largest crossing of each ray."""
-        last = crossings.reshape(self.rays, -1).amax(dim=1)
+    def note(self, crossings: Tensor, sign: int = 1) -> None:
+        """Keep the largest crossing of each ray; given with the opposite sign where that is -1."""
+        each = crossings.reshape(self.rays, -1)
+        last = each.amax(dim=1) if sign > 0 else -each.amin(dim=1)
         self.reach = torch.maximum(self.reach, last)
 
     def watch(self, *values: Germ) -> None:
@@ -215,7 +231,12 @@ def shifted(parts: Tensor, offset: Tensor | float, *, fresh: bool) -> Tensor:
     half = len(parts) // 2
     if isinstance(offset, Tensor) and offset.ndim == parts.ndim and len(offset) != 1:
         offset = offset[half:]
-    if fresh and not torch._C._functorch.is_batchedtensor(parts):
+    if fresh and not is_batched(parts):
         parts[half:] += offset
         return parts
     return torch.cat([parts[:half], parts[half:] + offset])
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """Whether a tensor stands for all instances at once, so that Python cannot branch on it."""
+    return bool(torch._C._functorch.is_batchedtensor(tensor))

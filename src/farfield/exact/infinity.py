@@ -64,6 +64,7 @@ def at_infinity(
             "capture it again with dtype=torch.float64"
         )
     rays = max(len(origins), len(directions))
+    _keep_memory()
     far = _blank(network, rays, certify)
     with torch.no_grad():
         for group in network.groups:
@@ -75,6 +76,15 @@ def at_infinity(
             settle_exactly(network, far, origins, directions, budget)
         far.reach.masked_fill_(far.asymptotic, torch.inf)
     return far
+
+
+def _keep_memory() -> None:
+    """Let the C library keep freed memory instead of returning it to the system each time.
+
+    Allocating and freeing one large block, untouched, raises the limit above which glibc gives
+    memory back; without that, every temporary of a walk is paid for in page faults.
+    """
+    torch.empty(3 << 20, dtype=torch.float64)
 
 
 def _blank(network: Network, rays: int, certify: bool) -> FarField:
@@ -102,7 +112,7 @@ def _store(
     far: FarField, network: Network, group: Group, part: slice, walked: tuple[Tensor, ...]
 ) -> None:
     """Write one chunk."""
-    members = list(group.members)
+    members = group.where
     slope, intercept = (network.as_classes(values) for values in walked[:2])
     far.slope[members, part], far.intercept[members, part] = slope, intercept
     far.reach[members, part], far.asymptotic[members, part] = walked[2:4]

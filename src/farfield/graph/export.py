@@ -19,7 +19,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from farfield.errors import CaptureError, InputError
-from farfield.graph.program import Program, Ref, Source, Step
+from farfield.graph.program import FREE, Program, Ref, Source, Step
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
@@ -135,11 +135,10 @@ def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor]
         steps=steps,
         input=input_name,
         output=output,
-        input_shape=_plain_shape(shape[1:], "input"),
-        output_shape=_plain_shape(tuple(nodes[output].meta["val"].shape)[1:], "output"),
+        input_shape=_plain_shape(shape[1:]),
+        output_shape=(_shape(nodes[output].meta["val"]) or ())[1:],
         width=max(_row_size(node) for node in nodes.values()),
     )
-    _check_batch_first(exported, program)
     return program, constants, names
 
 
@@ -217,7 +216,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
         value = value[0]
     if not isinstance(value, Tensor):
         return None
-    return tuple(length if isinstance(length, int) else 0 for length in value.shape)
+    return tuple(FREE if _is_free(length) else int(length) for length in value.shape)
 
 
 def _read(tree: Any) -> Any:
@@ -265,40 +264,13 @@ def _is_symbolic(value: Any) -> bool:
     return isinstance(value, Tensor) and any(map(_is_free, value.shape))
 
 
-def _plain_shape(shape: tuple[Any, ...], what: str) -> tuple[int, ...]:
-    if not all(isinstance(length, int) for length in shape):
+def _plain_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    if any(map(_is_free, shape)):
         raise CaptureError(
-            f"only the first dimension of the {what} may vary, got {tuple(map(str, shape))} after "
+            f"only the first dimension of the input may vary, got {tuple(map(str, shape))} after "
             "it; export the model with fixed sizes for the others"
         )
     return tuple(int(length) for length in shape)
-
-
-def _check_batch_first(exported: ExportedProgram, program: Program) -> None:
-    """Every value that depends on the input must keep the rows in its first dimension."""
-    varying = {program.input}
-    dynamic = any(
-        node.name == program.input and _is_symbolic(node.meta["val"])
-        for node in exported.graph.nodes
-    )
-    if not dynamic:
-        return
-    for node in exported.graph.nodes:
-        if node.op != "call_function" or not any(n.name in varying for n in node.all_input_nodes):
-            continue
-        value = node.meta.get("val")
-        if not isinstance(value, Tensor):
-            if isinstance(value, (list, tuple)):
-                varying.add(node.name)
-            continue
-        varying.add(node.name)
-        first, *others = map(_is_free, value.shape) if value.ndim else (False,)
-        if not first or any(others):
-            raise CaptureError(
-                f"{node.target} in {_source(node)} moves, mixes or drops the rows of the batch "
-                f"(its result has shape {tuple(map(str, value.shape))}); farfield needs the rows "
-                "in the first dimension throughout"
-            )
 
 
 def stated_constants(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor] | None:

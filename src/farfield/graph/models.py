@@ -221,7 +221,7 @@ def _check_rows_apart(
 ) -> None:
     """Mark one row with NaN and see that no other row notices."""
     rows = torch.zeros((3, *program.input_shape), dtype=dtype, device=device)
-    rows[1] = float("nan")
+    rows[0] = float("nan")
     try:
         with torch.no_grad():
             values = forward(program, rows, constants)
@@ -231,7 +231,7 @@ def _check_rows_apart(
             "probably exported with a fixed batch size; export it with "
             "dynamic_shapes=({0: torch.export.Dim.AUTO},)"
         ) from error
-    if len(values) != 3 or bool(torch.isnan(values[[0, 2]]).any()):
+    if len(values) != 3 or bool(torch.isnan(values[1:]).any()):
         raise CaptureError(
             "rows of a batch influence one another in this model (a NaN in one row reaches "
             "others), so a single ray cannot be followed; normalise with running statistics"

@@ -66,6 +66,14 @@ class Group:
         """Evaluate every instance on plain rows; results have instances first."""
         return self.each(lambda constants: (forward(self.program, rows, constants),))[0]
 
+    @property
+    def where(self) -> slice | list[int]:
+        """Where the members stand among all instances: a slice if they are neighbours."""
+        first, last = self.members[0], self.members[-1]
+        if self.members == tuple(range(first, last + 1)):
+            return slice(first, last + 1)
+        return list(self.members)
+
     def instance(self, index: int) -> dict[str, Tensor]:
         """The constants of one instance."""
         return {**self.shared, **{name: tensor[index] for name, tensor in self.stacked.items()}}
@@ -122,7 +130,7 @@ class Network:
             for group in self.groups:
                 for part in chunks(len(rows), group, factor=1):
                     values = group.forward(rows[part])
-                    out[list(group.members), part] = self.as_classes(values)
+                    out[group.where, part] = self.as_classes(values)
         return out
 
     def probabilities(self, x: Any) -> Tensor:

@@ -19,6 +19,7 @@ from farfield.graph.rules import RULES, Domain
 
 V = TypeVar("V")
 SIZE = torch.ops.aten.sym_size.int
+FREE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Step:
     """One operation: ``name = target(*args, **kwargs)``.
 
     ``constant`` steps depend on weights and sizes alone; every other step depends on the input.
-    ``shape`` is the result's shape where it is one tensor, with 0 for the free number of rows.
+    ``shape`` is the result's shape where it is one tensor, with ``FREE`` for the number of rows.
     """
 
     name: str

@@ -29,6 +29,8 @@ SIZE_FUNCTIONS = frozenset(
         *("int_oo", "oo"),
     )
 )
+# How PyTorch writes the size symbol itself.
+SYMBOL = re.compile(r"Symbol\('[su]\d+'(, (integer|positive|nonnegative)=True)*\)")
 SAFE_EXPRESSION = re.compile(r"[\w\s+\-*/%(),<>=&|~]*")
 
 
@@ -110,7 +112,10 @@ def _items(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_size_expression(text: Any) -> bool:
-    if not isinstance(text, str) or not SAFE_EXPRESSION.fullmatch(text):
+    if not isinstance(text, str):
+        return False
+    text = SYMBOL.sub("s0", text)
+    if not SAFE_EXPRESSION.fullmatch(text):
         return False
     words = re.findall(r"[A-Za-z_]\w*", text)
     return all(word in SIZE_FUNCTIONS or re.fullmatch(r"[su]\d+", word) for word in words)

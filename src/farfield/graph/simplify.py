@@ -20,7 +20,7 @@ from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.pooling import WITH_POSITIONS
-from farfield.graph.program import Program, Ref, Step, taint
+from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
@@ -52,7 +52,7 @@ def simplify(program: Program, rows: int = 0) -> tuple[Program, Head]:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     program, head = _strip_head(_prune(program))
     program = taint(_prune(program))
-    check(program)
+    check(program, fixed_rows=bool(rows))
     return program.with_steps(tuple(_plainer(s) for s in program.steps)), head
 
 
@@ -185,8 +185,8 @@ def _plainer(step: Step) -> Step:
     return step
 
 
-def check(program: Program) -> None:
-    """List every operation without a rule in one error.
+def check(program: Program, *, fixed_rows: bool = False) -> None:
+    """List every operation without a rule, or that takes the rows apart, in one error.
 
     Raises:
         UnsupportedOperation: With the place of each operation that stands in the way.
@@ -196,7 +196,7 @@ def check(program: Program) -> None:
     problems = [
         (step.operation, reason, str(step.source))
         for step in program.steps
-        if not step.constant and (reason := _problem(step, varying, made)) is not None
+        if not step.constant and (reason := _problem(step, varying, made, fixed_rows)) is not None
     ]
     if not problems:
         return
@@ -213,7 +213,7 @@ def check(program: Program) -> None:
     )
 
 
-def _problem(step: Step, varying: set[str], made: dict[str, Step]) -> str | None:
+def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: bool) -> str | None:
     """Why a step cannot be followed: ``None`` if it can, else a reason (empty: no rule at all)."""
     rule = RULES.get(step.target)
     if rule is None:
@@ -231,7 +231,16 @@ def _problem(step: Step, varying: set[str], made: dict[str, Step]) -> str | None
         producer = made.get(step.args[0].name)
         if producer is not None and producer.target in WITH_POSITIONS:
             return "uses the position of a maximum, which is not piecewise affine"
-    return rule.refuse(*step.args, **step.kwargs) if rule.refuse else None
+    refusal = rule.refuse(*step.args, **step.kwargs) if rule.refuse else None
+    return refusal or _lost_rows(step, fixed_rows)
+
+
+def _lost_rows(step: Step, fixed_rows: bool) -> str | None:
+    """Why rows cannot be told apart after a step: they must stay in the first dimension."""
+    if fixed_rows or step.shape is None or step.shape.count(FREE) == 1 and step.shape[0] == FREE:
+        return None
+    shape = tuple("rows" if length == FREE else length for length in step.shape)
+    return f"moves, mixes or drops the rows of the batch (its result has shape {shape})"
 
 
 def _names(tree: Any) -> list[str]:

@@ -1,0 +1,36 @@
+"""Evaluation: detection, calibration, confidence and regression, with intervals on request.
+
+For detection **out-of-distribution is positive** and scores are uncertainties: higher means
+more uncertain. A number of the given points is a plain ``float``; what it says about the
+distribution they were drawn from is an `Estimate`, which carries its interval.
+"""
+
+from farfield.evaluate.calibration import Calibration, ReliabilityBin, calibration
+from farfield.evaluate.confidence import mean_max_confidence
+from farfield.evaluate.detection import Detection, detection
+from farfield.evaluate.estimate import Estimate, clopper_pearson
+from farfield.evaluate.regression import (
+    Regression,
+    combine_members,
+    gaussian_nll,
+    laplace_nll,
+    mixture_nll,
+    regression,
+)
+
+__all__ = [
+    "Calibration",
+    "Detection",
+    "Estimate",
+    "Regression",
+    "ReliabilityBin",
+    "calibration",
+    "clopper_pearson",
+    "combine_members",
+    "detection",
+    "gaussian_nll",
+    "laplace_nll",
+    "mean_max_confidence",
+    "mixture_nll",
+    "regression",
+]

@@ -1,0 +1,107 @@
+"""Archives of numpy: plain arrays only, nothing unpickled."""
+
+import numpy as np
+import pytest
+
+from farfield.datasets import read_npz
+from farfield.errors import InputError
+
+X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+@pytest.fixture
+def npz(tmp_path):
+    def write(**arrays):
+        np.savez(tmp_path / "data.npz", **arrays)
+        return tmp_path / "data.npz"
+
+    return write
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8])
+def test_inputs_of_every_type(npz, dtype):
+    table = read_npz(npz(X=X.astype(dtype), y=np.array([0, 1, 1])))
+    assert table.X.dtype == np.float64
+    assert table.X.tolist() == X.tolist()
+    assert (table.feature_names, table.y, table.label_name) == (("x0", "x1"), None, None)
+
+
+def test_names_labels_and_keys(npz):
+    path = npz(inputs=X, who=np.array(["b", "a", "b"]), feature_names=np.array(["u", "v"]))
+    table = read_npz(path, features="inputs", label="who")
+    assert table.feature_names == ("u", "v")
+    assert table.y is not None
+    assert (table.classes, table.y.tolist()) == (("a", "b"), [1, 0, 1])
+    target = read_npz(npz(X=X, y=np.array([0.5, 1.5, 2.0])), label="y", label_kind="number")
+    assert target.y is not None
+    assert target.y.tolist() == [0.5, 1.5, 2.0]
+    assert read_npz(npz(X=X, y=np.array([True, False, True])), label="y").classes == (
+        "False",
+        "True",
+    )
+
+
+def test_missing_values_follow_the_rules_of_csv(npz):
+    holes = X.copy()
+    holes[1, 0] = np.nan
+    with pytest.raises(InputError, match=r"data.npz.*'x0' \(1 missing\)"):
+        read_npz(npz(X=holes))
+    first = read_npz(npz(X=holes), impute="mean")
+    assert first.X[1, 0] == 3.0
+    assert read_npz(npz(X=10 * holes), like=first).X[1, 0] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "message"),
+    [
+        ({"Z": X}, {}, r"no array \['X'\]. The arrays are \['Z'\]"),
+        ({"X": X}, {"label": "y"}, r"no array \['y'\]"),
+        ({"X": X[0]}, {}, r"shape \(2,\)"),
+        ({"X": np.zeros((2, 3, 3))}, {}, "Flatten images"),
+        ({"X": np.array([["a"]])}, {}, "must be numbers"),
+        ({"X": X.astype(complex)}, {}, "complex"),
+        ({"X": X[:0]}, {}, "no data rows"),
+        ({"X": X[:, :0]}, {}, "no data rows"),
+        ({"X": X, "y": np.zeros(2, int)}, {"label": "y"}, r"shape \(3,\), got \(2,\)"),
+        ({"X": X, "y": X[:, :1]}, {"label": "y"}, r"shape \(3,\), got \(3, 1\)"),
+        ({"X": X, "y": np.zeros(3, complex)}, {"label": "y"}, "complex128"),
+        ({"X": X, "feature_names": np.array(["u"])}, {}, "1 feature_names for 2"),
+        ({"X": X, "feature_names": np.array(["u", "u"])}, {}, "occur twice"),
+        ({"X": np.array([[np.inf, 1.0]])}, {}, "infinite"),
+    ],
+)
+def test_bad_arrays_are_refused(npz, arrays, options, message):
+    with pytest.raises(InputError, match=message):
+        read_npz(npz(**arrays), **options)
+
+
+def test_objects_are_never_unpickled(npz):
+    with pytest.raises(InputError, match="never loaded"):
+        read_npz(npz(X=np.array([[1, "a"]], dtype=object)))
+    table = read_npz(npz(X=X, other=np.array([object()])))
+    assert table.X.shape == (3, 2)
+
+
+def test_broken_files_are_refused_by_name(npz, tmp_path):
+    whole = npz(X=np.random.default_rng(0).random((100, 3))).read_bytes()
+    damaged = bytearray(whole)
+    damaged[500:520] = bytes(20)
+    for content in (
+        b"",
+        whole[:200],
+        whole[:-30],
+        bytes(damaged),
+        b"a,b\n1,2\n",
+        b"\x80\x04pickle",
+    ):
+        path = tmp_path / "broken.npz"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"broken\.npz"):
+            read_npz(path)
+    np.save(tmp_path / "bare.npy", X)
+    with pytest.raises(InputError, match="bare array"):
+        read_npz(tmp_path / "bare.npy")
+    with pytest.raises(InputError, match="No such file"):
+        read_npz(tmp_path / "absent.npz")
+    with pytest.raises(InputError, match="directory"):
+        read_npz(tmp_path)

@@ -1,0 +1,462 @@
+"""Capture: every kind of model in, the model's own numbers out, and every gap in one error."""
+
+import copy
+import json
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+from torch import nn
+
+import farfield as ff
+from farfield.errors import CaptureError, InputError, UnsupportedOperation
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+class Block(nn.Module):
+    """Batch norm, in-place activation, ``+=``, functional calls and a shared layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.entry = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+        self.act = nn.ReLU(inplace=True)
+        self.shared = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.drop = nn.Dropout2d()
+        self.exit = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.act(self.norm(self.entry(x)))
+        y = self.shared(F.relu(self.shared(x)))
+        x += y
+        x = self.drop(F.max_pool2d(x, 2))
+        x = torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
+        return self.exit(x)
+
+
+def images(rows=5):
+    return torch.randn(rows, 1, 6, 6)
+
+
+def test_a_real_model_left_in_training_mode_is_captured_in_evaluation_mode():
+    model = Block().train()
+    before = copy.deepcopy(model.state_dict())
+    x = images()
+    network = ff.capture(model, x)
+    assert all(part.training for part in model.modules())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    torch.testing.assert_close(
+        network.logits(x)[0], model.eval()(x).detach().double(), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("analysis", [torch.float32, torch.float64])
+def test_floating_point_types(dtype, analysis):
+    model = Block().to(dtype).eval()
+    x = images().to(dtype)
+    network = ff.capture(model, x, dtype=analysis)
+    logits = network.logits(x)
+    assert logits.dtype == analysis
+    torch.testing.assert_close(logits[0], model(x).detach().to(analysis), rtol=1e-4, atol=1e-4)
+    far = ff.at_infinity(network, x, torch.randn_like(x))
+    assert far.slope.dtype == analysis
+
+
+def test_instances_are_stacked_and_ordered():
+    models = [Block().eval() for _ in range(4)]
+    x = images()
+    network = ff.capture(models, x)
+    assert network.instances == 4
+    assert len(network.groups) == 1
+    expected = torch.stack([model(x) for model in models]).detach().double()
+    torch.testing.assert_close(network.logits(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_instances_with_other_architectures_keep_their_order():
+    def mlp(width):
+        return nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 3)).double()
+
+    models = [mlp(4), mlp(7), mlp(4), nn.Linear(2, 3).double()]
+    x = torch.randn(6, 2).double()
+    network = ff.capture(models, x)
+    assert len(network.groups) == 3
+    expected = torch.stack([model(x) for model in models]).detach()
+    torch.testing.assert_close(network.logits(x), expected)
+    far = ff.at_infinity(network, x, torch.randn(6, 2).double(), certify=True)
+    alone = [ff.at_infinity(ff.capture(m, x), x, torch.randn(6, 2).double()) for m in models]
+    assert far.slope.shape == (4, 6, 3)
+    assert all(each.slope.shape == (1, 6, 3) for each in alone)
+
+
+def test_instances_that_differ_in_code_but_not_in_looks_are_told_apart():
+    class Scaled(nn.Linear):
+        factor = 1.0
+
+        def forward(self, x):
+            return super().forward(x) * self.factor
+
+    one, two = Scaled(2, 3).double(), Scaled(2, 3).double()
+    two.factor = 5.0
+    x = torch.randn(4, 2).double()
+    network = ff.capture([one, two], x)
+    expected = torch.stack([one(x), two(x)]).detach()
+    torch.testing.assert_close(network.logits(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "classes"),
+    [
+        (nn.Softmax(dim=-1), "softmax", 3),
+        (nn.LogSoftmax(dim=1), "log-softmax", 3),
+        (nn.Sigmoid(), "sigmoid", 1),
+        (nn.Identity(), "none", 3),
+        (nn.Identity(), "none", 1),
+    ],
+)
+def test_heads_are_taken_off_and_told(head, name, classes):
+    body = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, classes)).double()
+    x = torch.randn(4, 2).double()
+    network = ff.capture(nn.Sequential(body, head), x)
+    assert network.head == name
+    assert (name in repr(network)) == (name != "none")
+    logits = body(x).detach()
+    if classes == 1:
+        logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
+        assert network.one_logit
+        assert any("(0, f)" in note for note in network.notes)
+    torch.testing.assert_close(network.logits(x)[0], logits)
+    torch.testing.assert_close(network.probabilities(x)[0], logits.softmax(-1))
+
+
+def test_a_squeezed_sigmoid_is_one_logit():
+    class Squeezed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return torch.sigmoid(self.layer(x)).squeeze(-1)
+
+    model = Squeezed().double()
+    x = torch.randn(4, 2).double()
+    network = ff.capture(model, x)
+    assert (network.classes, network.head) == (2, "sigmoid")
+    torch.testing.assert_close(network.probabilities(x)[0, :, 1], model(x).detach())
+
+
+def test_log_of_softmax_is_a_log_softmax():
+    class Logged(nn.Linear):
+        def forward(self, x):
+            return torch.log(torch.softmax(super().forward(x), dim=-1))
+
+    assert ff.capture(Logged(2, 3), torch.randn(2, 2)).head == "log-softmax"
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_pt2_files(tmp_path, rows, dynamic):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+    example = torch.randn(2 if dynamic else rows, 2, 3).double()
+    shapes = ({0: torch.export.Dim.DYNAMIC},) if dynamic else None
+    path = tmp_path / "model.pt2"
+    with _no_warnings():
+        torch.export.save(torch.export.export(model, (example,), dynamic_shapes=shapes), path)
+    network = ff.capture(path)
+    x = torch.randn(7, 2, 3).double()
+    torch.testing.assert_close(network.logits(x)[0], model(x).detach())
+    assert ff.capture(str(path)).input_shape == (2, 3)
+
+
+class _no_warnings:  # noqa: N801 - a context manager
+    """torch.export itself warns about its own internals."""
+
+    def __enter__(self):
+        import warnings
+
+        self.context = warnings.catch_warnings()
+        self.context.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *error):
+        self.context.__exit__(*error)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.pt2"
+    with _no_warnings():
+        torch.export.save(
+            torch.export.export(
+                nn.Linear(2, 3),
+                (torch.zeros(2, 2),),
+                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+            ),
+            path,
+        )
+    return path
+
+
+def rewritten(path, change):
+    """Write the archive again with every entry passed through ``change``."""
+    target = path.with_name("changed.pt2")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as sink:
+        for name in source.namelist():
+            sink.writestr(name, change(name, source.read(name)))
+    return target
+
+
+def test_pt2_archives_that_could_run_code_are_refused(saved):
+    def pickled(name, data):
+        if not name.endswith("weights_config.json"):
+            return data
+        config = json.loads(data)
+        for entry in config["config"].values():
+            entry["use_pickle"] = True
+        return json.dumps(config).encode()
+
+    def evaluated(name, data):
+        if not name.endswith("models/model.json"):
+            return data
+        assert b'"expr_str": "Symbol(' in data
+        return data.replace(
+            b'"expr_str": "Symbol(', b'"expr_str": "__import__(\\"os\\") and Symbol('
+        )
+
+    def unsafe_sample(name, data):
+        return b"cos\nsystem\n(S'true'\ntR." if "sample_inputs" in name else data
+
+    with pytest.raises(CaptureError, match="pickled objects"):
+        ff.capture(rewritten(saved, pickled))
+    with pytest.raises(CaptureError, match="not a size expression"):
+        ff.capture(rewritten(saved, evaluated))
+    with pytest.raises(CaptureError, match="could run code"):
+        ff.capture(rewritten(saved, unsafe_sample))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_truncated_pt2_files(saved, share):
+    data = saved.read_bytes()
+    broken = saved.with_name("broken.pt2")
+    broken.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(CaptureError, match=r"not a \.pt2 archive|not an archive of"):
+        ff.capture(broken)
+
+
+def test_files_that_are_something_else(tmp_path, saved):
+    with pytest.raises(CaptureError, match="no file"):
+        ff.capture(tmp_path / "missing.pt2")
+    other = tmp_path / "other.pt2"
+    torch.save({"weight": torch.zeros(2)}, other)
+    with pytest.raises(CaptureError, match="not an archive of torch.export"):
+        ff.capture(other)
+    with pytest.raises(CaptureError, match=r"\.onnx suffix"):
+        ff.capture(tmp_path / "model.onnx")
+    empty_json = rewritten(saved, lambda name, data: b"{" if name.endswith(".json") else data)
+    with pytest.raises(CaptureError, match="not valid JSON"):
+        ff.capture(empty_json)
+
+
+def data(rng, classes=3):
+    x = rng.normal(size=(120, 4)) * [1, 10, 0.1, 3] + [0, 5, -1, 2]
+    y = np.digitize(x[:, 0] + x[:, 1] / 10, np.linspace(0, 1, classes - 1) + 0.3)
+    return x, y
+
+
+@pytest.mark.parametrize("activation", ["relu", "identity", "logistic", "tanh"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scikit_perceptron(activation, classes):
+    x, y = data(np.random.default_rng(0), classes)
+    model = MLPClassifier((6, 5), activation=activation, max_iter=400, random_state=0, tol=1e-2)
+    network = ff.capture(model.fit(x, y))
+    assert network.classes == classes
+    np.testing.assert_allclose(network.probabilities(x)[0], model.predict_proba(x), atol=1e-9)
+    far = ff.at_infinity(network, x[:3], np.ones((1, 4)))
+    far_out = model.predict_proba(x[:3] + 1e9)
+    np.testing.assert_allclose(far.probabilities[0], far_out, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_std=False),
+        MinMaxScaler((-1, 2)),
+        MinMaxScaler(clip=True),
+        MaxAbsScaler(),
+        RobustScaler(),
+        RobustScaler(with_centering=False, with_scaling=False),
+        PCA(3),
+        PCA(3, whiten=True),
+        "passthrough",
+    ],
+    ids=str,
+)
+def test_scikit_pipelines(scaler):
+    x, y = data(np.random.default_rng(1))
+    perceptron = MLPClassifier((5,), max_iter=300, random_state=0, tol=1e-2)
+    model = make_pipeline(scaler, RobustScaler(), perceptron).fit(x, y)
+    network = ff.capture(model, x[:1])
+    np.testing.assert_allclose(network.probabilities(x)[0], model.predict_proba(x), atol=1e-9)
+
+
+def test_scikit_refusals():
+    x, y = data(np.random.default_rng(2))
+    perceptron = MLPClassifier((3,), max_iter=300, random_state=0, tol=1e-2)
+    with pytest.raises(CaptureError, match="not fitted"):
+        ff.capture(perceptron)
+    power = make_pipeline(PowerTransformer(), MinMaxScaler(), clone_of(perceptron)).fit(x, y)
+    with pytest.raises(CaptureError, match="'powertransformer' is PowerTransformer"):
+        ff.capture(power)
+    forest = make_pipeline(MinMaxScaler(), RandomForestClassifier(2, random_state=0)).fit(x, y)
+    with pytest.raises(CaptureError, match="RandomForestClassifier, not MLPClassifier"):
+        ff.capture(forest)
+    many = clone_of(perceptron).fit(x, np.eye(3, dtype=int)[y])
+    with pytest.raises(CaptureError, match="multi-label"):
+        ff.capture(many)
+
+
+def clone_of(model):
+    return MLPClassifier(**model.get_params())
+
+
+def test_every_gap_is_listed_at_once_with_its_place():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+            self.exit = nn.Linear(4, 2)
+
+        def forward(self, x):
+            h = self.encoder(x)
+            h = h * torch.sigmoid(h)
+            h = torch.sin(h)
+            return self.exit(h.flip(1))
+
+    with pytest.raises(UnsupportedOperation) as caught:
+        ff.capture(Attention(), torch.zeros(2, 4))
+    message = str(caught.value)
+    assert "aten.layer_norm" in message
+    assert "encoder.1 (LayerNorm)" in message
+    assert "aten.sin" in message
+    assert "test_models.py:" in message
+    assert "product of values that both depend on the input" in message
+    assert "docs/rules.md" in message
+
+
+class Returns(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.how = how
+
+    def forward(self, x):
+        return self.how(self.layer(x))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda z: (z, z), "returns a tuple"),
+        (lambda z: {"logits": z}, "returns a dict"),
+        (lambda z: z if z.sum() > 0 else -z, "Control flow that depends on the values"),
+        (lambda z: z - z.mean(0), "rows of the batch|influence one another"),
+        (lambda z: z.flip(0), "influence one another"),
+        (lambda z: z.t(), "rows of the batch"),
+        (lambda z: z.sum(), "rows of the batch"),
+        (lambda z: z[:, :, None].expand(-1, -1, 3), "one row of logits per input"),
+        (lambda z: torch.sigmoid(z), "multi-label"),
+        (lambda z: z.round().long().double(), "no rule at infinity"),
+        (lambda z: z.max(1).indices.double()[:, None], "position of a maximum"),
+        (lambda z: F.dropout(z, 0.5, training=True), "no rule|other numbers"),
+        (lambda z: z + torch.rand_like(z), "no rule|other numbers"),
+        (lambda z: F.batch_norm(z, None, None, training=True), "statistics of the batch|no rule"),
+    ],
+)
+def test_models_that_cannot_be_read(how, message):
+    with pytest.raises(CaptureError, match=message):
+        ff.capture(Returns(how), torch.randn(3, 2))
+
+
+def test_weights_that_are_not_finite():
+    model = nn.Linear(2, 2)
+    model.weight.data[0, 0] = float("nan")
+    with pytest.raises(CaptureError, match="NaN or infinite"):
+        ff.capture(model, torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "error", "message"),
+    [
+        (nn.Linear(2, 2), None, InputError, "pass an example"),
+        (nn.Linear(2, 2), torch.zeros(2), InputError, "rows first"),
+        (nn.Linear(2, 2), torch.zeros(0, 2), InputError, "rows first"),
+        (nn.Linear(2, 2), torch.zeros(1, 2, dtype=torch.long), InputError, "floating-point"),
+        (nn.Linear(2, 2), torch.zeros(1, 3), CaptureError, "could not trace"),
+        ([], None, CaptureError, "empty"),
+        ([nn.Linear(2, 2), nn.Linear(2, 3)], torch.zeros(1, 2), CaptureError, "must agree"),
+        (lambda x: x, None, CaptureError, "type function"),
+        (nn.Linear(2, 2, dtype=torch.complex64), torch.zeros(1, 2), CaptureError, "complex"),
+    ],
+)
+def test_bad_arguments(model, example, error, message):
+    with pytest.raises(error, match=message):
+        ff.capture(model, example)
+
+
+def test_bad_analysis_type():
+    with pytest.raises(InputError, match="float32 or torch.float64"):
+        ff.capture(nn.Linear(2, 2), torch.zeros(1, 2), dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 3)), r"shape \(2, 3\)"),
+        (np.zeros((0, 2)), "empty"),
+        (np.array([[1.0, np.nan]]), "NaN or infinite"),
+        (np.array([[1.0, np.inf]]), "NaN or infinite"),
+        (np.zeros((1, 2), dtype=int), "floating-point"),
+        (np.zeros((1, 2), dtype=complex), "floating-point"),
+        (np.array([["a", "b"]]), "encode strings"),
+        ([[1.0], [1.0, 2.0]], "cannot be read"),
+    ],
+)
+def test_bad_rows(x, message):
+    network = ff.capture(nn.Linear(2, 2), torch.zeros(1, 2))
+    with pytest.raises(InputError, match=message):
+        network.logits(x)
+
+
+def test_no_call_moves_the_global_random_state():
+    state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 - that is the point
+    network = ff.capture(Block(), images())
+    torch.set_rng_state(torch.get_rng_state())
+    after_images = torch.get_rng_state()
+    ff.at_infinity(network, torch.zeros(1, 6, 6), torch.ones(1, 1, 6, 6), certify=True)
+    network.logits(torch.zeros(2, 1, 6, 6))
+    assert torch.equal(torch.get_rng_state(), after_images)
+    assert np.array_equal(np.random.get_state()[1], state[1])  # noqa: NPY002 - as above
