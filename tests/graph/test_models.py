@@ -270,7 +270,7 @@ def test_files_that_are_something_else(tmp_path, saved):
         ff.capture(tmp_path / "missing.pt2")
     other = tmp_path / "other.pt2"
     torch.save({"weight": torch.zeros(2)}, other)
-    with pytest.raises(CaptureError, match="not an archive of torch.export"):
+    with pytest.raises(CaptureError, match=r"not an archive of torch\.export"):
         ff.capture(other)
     with pytest.raises(CaptureError, match=r"\.onnx suffix"):
         ff.capture(tmp_path / "model.onnx")
@@ -401,6 +401,11 @@ def test_models_that_cannot_be_read(how, message):
         ff.capture(Returns(how), torch.randn(3, 2))
 
 
+def test_an_example_that_the_model_cannot_take():
+    with pytest.raises(CaptureError, match="rows like those"):
+        ff.capture(nn.Linear(2, 2), torch.full((1, 2), float("nan")))
+
+
 def test_weights_that_are_not_finite():
     model = nn.Linear(2, 2)
     model.weight.data[0, 0] = float("nan")
@@ -428,7 +433,7 @@ def test_bad_arguments(model, example, error, message):
 
 
 def test_bad_analysis_type():
-    with pytest.raises(InputError, match="float32 or torch.float64"):
+    with pytest.raises(InputError, match=r"float32 or torch\.float64"):
         ff.capture(nn.Linear(2, 2), torch.zeros(1, 2), dtype=torch.float16)
 
 

@@ -139,11 +139,11 @@ class BoundedDomain(GermDomain):
             slope_error = torch.where(won, error[0], slope_error)
             intercept_error = torch.where(won, error[1], intercept_error)
         best_error = torch.stack([slope_error, intercept_error])
-        where = None if places is None else list(places())
+        where = [] if places is None else list(places())
         for place, (pair, error) in enumerate(zip(pairs, errors, strict=True)):
             itself = index == place
-            for other in range(len(pairs)) if where is not None else ():
-                itself = itself | ((index == other) & (where[other] == where[place]))
+            for other, at in enumerate(where):
+                itself = itself | ((index == other) & (at == where[place]))
             self._require_decided(best - pair, best_error + error, itself)
         return BoundedGerm.of_pairs(best if sign > 0 else -best, best_error)
 

@@ -74,8 +74,8 @@ def _quiet_export() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def module_dtype(module: nn.Module) -> torch.dtype:
-    """The floating-point type a module computes in."""
+def module_dtype(module: nn.Module, otherwise: torch.dtype) -> torch.dtype:
+    """The floating-point type of a module's weights, or another if it has none."""
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_complex():
             raise CaptureError(
@@ -83,7 +83,7 @@ def module_dtype(module: nn.Module) -> torch.dtype:
             )
         if tensor.is_floating_point():
             return tensor.dtype
-    return torch.get_default_dtype()
+    return otherwise
 
 
 def module_device(module: nn.Module) -> torch.device:
@@ -95,7 +95,7 @@ def module_device(module: nn.Module) -> torch.device:
 
 def export_module(module: nn.Module, example: Tensor) -> ExportedProgram:
     """Trace ``module`` in evaluation mode with a free batch size; the module stays as it was."""
-    rows = example.to(module_device(module), module_dtype(module))
+    rows = example.to(module_device(module), module_dtype(module, example.dtype))
     rows = rows.expand(2, *rows.shape[1:]).contiguous() if len(rows) == 1 else rows
     try:
         with evaluation_mode(module), torch.no_grad(), _quiet_export():

@@ -240,9 +240,14 @@ def _check_rows_apart(
 
 def _agrees(network: Network, module: nn.Module, rows: Tensor) -> bool:
     """Whether the captured network gives the module's own numbers on the example."""
-    own = rows.to(module_device(module), module_dtype(module))
+    own = rows.to(module_device(module), module_dtype(module, rows.dtype))
     with torch.no_grad(), evaluation_mode(module):
         expected = module(own).to(network.dtype)
+    if not bool(torch.isfinite(expected).all()):
+        raise CaptureError(
+            f"{type(module).__name__} returns NaN or infinite numbers on the example; pass rows "
+            "like those it was trained on"
+        )
     group = network.groups[0]
     with torch.no_grad():
         got = forward(group.program, own.to(network.dtype), group.shared)

@@ -95,7 +95,7 @@ def _scale_and_shift(step: Step) -> list[Step]:
     steps: list[Step] = []
 
     def emit(target: Any, *args: Any) -> Ref:
-        name = f"{step.name}_{len(steps)}"
+        name = f"{step.name}/{len(steps)}"  # no traced name has a slash
         steps.append(replace(step, name=name, target=target, args=args, kwargs={}))
         return Ref(name)
 
@@ -237,7 +237,7 @@ def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: b
 
 def _lost_rows(step: Step, fixed_rows: bool) -> str | None:
     """Why rows cannot be told apart after a step: they must stay in the first dimension."""
-    if fixed_rows or step.shape is None or step.shape.count(FREE) == 1 and step.shape[0] == FREE:
+    if fixed_rows or step.shape is None or (step.shape.count(FREE) == 1 and step.shape[0] == FREE):
         return None
     shape = tuple("rows" if length == FREE else length for length in step.shape)
     return f"moves, mixes or drops the rows of the batch (its result has shape {shape})"
