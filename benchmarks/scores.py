@@ -13,8 +13,8 @@ QUESTION = (
     "All scores of (10, 1,000,000, 10) float32 probabilities in one call: how many times the time "
     "of summing that array once, and how much extra memory?"
 )
-# At most. The tensor is measured too, without a target: torch sums with several threads.
-TARGETS = {"ratio_numpy": 10.0}
+# The tensor is measured too, without a target: torch sums with several threads.
+TARGETS = {"ratio_numpy": "<= 10"}
 
 
 def measure(points: int = 1_000_000, repeats: int = 7) -> dict[str, float | int]:

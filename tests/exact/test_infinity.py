@@ -1,5 +1,6 @@
 """The far field against closed forms, plain evaluations far out, and its own invariants."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,18 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import germ_by_floats
 from torch import nn
 
 import farfield as ff
 import farfield.graph.network
 from farfield.errors import InputError, NumericalOverflow
+from oracles import germ_by_floats
 
 
 def mlp(*sizes, seed=0, activation=nn.ReLU):
     generator = torch.Generator().manual_seed(seed)
     layers = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(sizes):
         layer = nn.Linear(inputs, outputs, dtype=torch.float64)
         for parameter in layer.parameters():
             parameter.data = torch.randn(parameter.shape, generator=generator).double()

@@ -1,0 +1,1 @@
+"""One question per file; ``python -m benchmarks`` writes the answers to ``results/*.json``."""

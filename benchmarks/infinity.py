@@ -1,0 +1,137 @@
+"""What does the far field cost, next to one forward pass?"""
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import farfield as ff
+from farfield.networks.lenet import lenet
+
+QUESTION = (
+    "The far field of 4,000 rays: how many times the time of one plain forward pass of the same "
+    "batch in the same type (float64)? Ten instances against one at ten times the rays? How much "
+    "memory for a million rays?"
+)
+TARGETS = {
+    "mlp_large": "<= 2.5",
+    "mlp_large_certified": "<= 5",
+    "lenet": "<= 2.5",
+    "lenet_certified": "<= 5",
+    "mlp_small": "<= 6",
+    "ten_instances_over_one": "<= 1.5",
+    "million_rays_gigabytes": "<= 2",
+}
+RAYS = 4000
+MILLION = """
+import torch, farfield as ff
+from benchmarks.infinity import mlp, peak_gigabytes
+network = ff.capture(mlp(30, 256, 256, 10), torch.zeros(1, 30))
+rays = torch.randn(1_000_000, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+far = ff.at_infinity(network, torch.zeros(30, dtype=torch.float64), rays)
+assert far.saturates.shape == (1, 1_000_000)
+print(peak_gigabytes())
+"""
+
+
+def mlp(*sizes: int) -> nn.Sequential:
+    """Build a ReLU network in float64 with seeded weights."""
+    generator = torch.Generator().manual_seed(0)
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        layer = nn.Linear(inputs, outputs, dtype=torch.float64)
+        for parameter in layer.parameters():
+            scale = inputs**-0.5
+            parameter.data = torch.randn(parameter.shape, generator=generator).double() * scale
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def in_turn(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Time calls in turn, so that all meet the same machine; the best of each."""
+    best = dict.fromkeys(calls, float("inf"))
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if turn:
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def over_forward(model: nn.Module, shape: tuple[int, ...], repeats: int) -> dict[str, float]:
+    """Time the far field, certified or not, next to the model itself."""
+    generator = torch.Generator().manual_seed(1)
+    origin, direction = (
+        torch.randn(RAYS, *shape, dtype=torch.float64, generator=generator) for _ in range(2)
+    )
+    network = ff.capture(model, origin[:1])
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(origin)
+
+    best = in_turn(
+        {
+            "forward": forward,
+            "far": lambda: ff.at_infinity(network, origin, direction),
+            "certified": lambda: ff.at_infinity(network, origin, direction, certify=True),
+        },
+        repeats,
+    )
+    return {
+        "": best["far"] / best["forward"],
+        "_certified": best["certified"] / best["forward"],
+        "_forward_seconds": best["forward"],
+    }
+
+
+def measure() -> dict[str, float]:
+    """Measure all of it."""
+    results: dict[str, float] = {}
+    for name, model, shape, repeats in (
+        ("mlp_small", mlp(2, 25, 25, 25, 2), (2,), 300),
+        ("mlp_large", mlp(784, 1024, 1024, 10), (784,), 7),
+        ("lenet", lenet().double().eval(), (1, 28, 28), 2),
+    ):
+        ratios = over_forward(model, shape, repeats)
+        results |= {f"{name}{suffix}": value for suffix, value in ratios.items()}
+    results |= _instances()
+    done = subprocess.run(
+        [sys.executable, "-c", MILLION], capture_output=True, text=True, check=True
+    )
+    results["million_rays_gigabytes"] = float(done.stdout)
+    return results
+
+
+def peak_gigabytes() -> float:
+    """The largest resident memory of this process (of Linux; getrusage counts the parent's too)."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return float(line.split()[1]) * 1024 / 1e9
+
+
+def _instances() -> dict[str, float]:
+    models = [mlp(2, 25, 25, 25, 2) for _ in range(10)]
+    for index, model in enumerate(models):
+        for parameter in model.parameters():
+            parameter.data += 0.01 * index
+    origin = torch.zeros(2, dtype=torch.float64)
+    rays = torch.randn(100_000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    ten, one = ff.capture(models, origin[None]), ff.capture(models[0], origin[None])
+    best = in_turn(
+        {
+            "ten": lambda: ff.at_infinity(ten, origin, rays[:10_000]),
+            "one": lambda: ff.at_infinity(one, origin, rays),
+        },
+        30,
+    )
+    return {
+        "ten_instances_over_one": best["ten"] / best["one"],
+        "one_instance_100000_rays_seconds": best["one"],
+    }

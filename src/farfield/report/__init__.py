@@ -1,0 +1,1 @@
+"""Console, plots, pages: everything here reads results and computes nothing."""

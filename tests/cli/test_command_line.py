@@ -1,0 +1,79 @@
+"""The command line: quick help, the demo, errors in one line."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+import farfield
+from farfield.cli import farfield as command
+from farfield.cli import main
+from farfield.errors import InputError
+
+
+def run(*args, code="from farfield.cli import main; main()"):
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_answers_without_loading_pytorch():
+    code = (
+        "import sys, farfield.cli\n"
+        "try: farfield.cli.farfield(['--help'])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "heavy = {'torch', 'sklearn', 'numpy', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = run(code=code)
+    assert done.returncode == 0, done.stderr
+    assert "demo" in done.stdout
+
+
+def test_help_answers_in_half_a_second():
+    best = 9.0
+    for _ in range(5):
+        start = time.perf_counter()
+        assert run("--help").returncode == 0
+        best = min(best, time.perf_counter() - start)
+        if best < 0.5:
+            return
+    pytest.fail(f"farfield --help took {best:.2f} s")
+
+
+def test_version():
+    assert run("--version").stdout.strip().endswith(farfield.__version__)
+
+
+def test_demo_writes_its_picture_and_says_what_it_found(tmp_path):
+    result = CliRunner().invoke(command, ["demo", "--out", str(tmp_path / "new"), "--seed", "1"])
+    assert result.exit_code == 0, result.output
+    picture = tmp_path / "new" / "far-field.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in picture.parent.iterdir()] == ["far-field.png"]
+    assert "One ReLU network" in result.output
+    assert "Ensemble of ten" in result.output
+    assert "at infinity" in result.output
+
+
+def test_errors_are_one_line_and_exit_with_2(monkeypatch, capsys):
+    def fail(*args, **kwargs):
+        raise InputError("x is wrong; make it right")
+
+    monkeypatch.setattr("farfield.cli.farfield", fail)
+    monkeypatch.setattr(sys, "argv", ["farfield", "demo"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "farfield: x is wrong; make it right\n"
+    monkeypatch.setattr(sys, "argv", ["farfield", "--debug", "demo"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_bad_usage_exits_with_2():
+    assert run("nonsense").returncode == 2
+    assert run("demo", "--seed", "many").returncode == 2
