@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import MissingDependency
+from farfield.files import replacing
 
 Floats = NDArray[np.float64]
 # Distance at half the disc's radius, in units of the data's spread.
@@ -73,7 +72,9 @@ def save_discs(results: Sequence[Disc], path: Path) -> Path:
     images = [_draw(axis, result, colours) for axis, result in zip(axes, results, strict=True)]
     bar = figure.colorbar(images[0], ax=list(axes), shrink=0.8, pad=0.02)
     bar.set_label("confidence")
-    return _write(figure, path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+    return path
 
 
 def _draw(axis: Any, result: Disc, colours: Any) -> Any:
@@ -128,17 +129,3 @@ def _draw_points(axis: Any, result: Disc, scale: float) -> None:
         chosen = places[result.y == label]
         axis.scatter(*chosen.T, s=5, color=colour, linewidths=0, label=f"class {label}")
     axis.legend(loc="lower left", fontsize=8, frameon=False, bbox_to_anchor=(-0.03, -0.03))
-
-
-def _write(figure: Any, path: Path) -> Path:
-    """Write a picture through a temporary file beside it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    try:
-        figure.savefig(name, dpi=150)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path
