@@ -47,7 +47,7 @@ ARCHITECTURES = {
     ],
     "no-hidden": lambda: [nn.Linear(3, 4)],
 }
-NETWORKS = 100
+NETWORKS = 200
 RAYS = 6
 
 
@@ -133,7 +133,8 @@ def test_certified_results_equal_rational_arithmetic(architecture):
             assert all(
                 map(close, far.intercept[at].tolist(), exact.intercept, exact.intercept_size)
             )
-            assert math.isclose(float(far.reach[at]), float(exact.reach), rel_tol=1e-9)
+            slack = 1e-13 / max(float(exact.margin), 1e-16)
+            assert math.isclose(far.reach[at], float(exact.reach), rel_tol=min(1e-3, slack))
             if proven.certified[at] or exact.margin > 1e-6:
                 assert plain.leading[at].tolist() == exact.leading
                 assert int(plain.winner[at]) == exact.label

@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 import farfield as ff
+from farfield.exact.rational import Budget, walk_exactly
 from farfield.graph.document import rules_page
 from farfield.graph.rules import RULES
 from oracles import germ_by_floats
@@ -241,12 +242,25 @@ def test_germs_equal_two_evaluations_far_out(target, shape, function):
             slope, intercept = germ_by_floats(module, origin, direction, 1e7)
             torch.testing.assert_close(far.slope[index], slope, rtol=1e-6, atol=2e-6)
             torch.testing.assert_close(far.intercept[index], intercept, rtol=1e-5, atol=2e-5)
+    check_rational_germs(network, far, torch.cat([direction, origin]))
     torch.testing.assert_close(
         network.logits(origin),
         torch.stack([m(origin) for m in modules]).detach().double(),
         rtol=1e-6,
         atol=1e-6,
     )
+
+
+def check_rational_germs(network, far, pair):
+    """Rational arithmetic takes the same decisions and gives the same numbers."""
+    group = network.groups[0]
+    value, domain = walk_exactly(group.program, group.instance(0), pair, {}, Budget(1e9))
+    slope, intercept = torch.from_numpy(value.pair.astype(float) / float(value.denominator))
+    torch.testing.assert_close(far.slope[0], slope, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(far.intercept[0], intercept, rtol=1e-12, atol=1e-12)
+    settled = ~far.asymptotic[0]
+    reach = torch.from_numpy(domain.reach)
+    torch.testing.assert_close(far.reach[0][settled], reach[settled], rtol=1e-9, atol=1e-9)
 
 
 def test_every_operation_in_the_table_has_a_case():

@@ -27,7 +27,7 @@ def at_infinity(
     direction: Any,
     certify: bool = False,
     *,
-    budget: float = 2e8,
+    budget: float = 5e7,
 ) -> FarField:
     """Evaluate a network infinitely far out on rays ``origin + t * direction``.
 
@@ -39,7 +39,8 @@ def at_infinity(
         direction: ``(rays, *input)`` or one row for all rays; not zero.
         certify: Prove every decision, in floating point with error bounds or else in rational
             arithmetic; what can be proven is told in ``certified``. Needs a float64 network.
-        budget: How many exact products to spend at most on what floating point cannot decide.
+        budget: How many exact products to spend at most on what floating point cannot decide;
+            the default takes some ten seconds if it is used up.
 
     Returns:
         The far field of every instance on every ray.
