@@ -25,7 +25,7 @@ demo: $(READY) ## Train one small network and show its far field
 	$(BIN)/farfield demo --out farfield-demo
 
 test: $(READY) ## Run the tests, doctests and examples
-	$(BIN)/python -m pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 check: $(READY) ## Run the linters and the type checker
 	$(BIN)/ruff check .

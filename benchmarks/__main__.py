@@ -20,6 +20,7 @@ import torch
 
 import farfield
 from benchmarks.missing import NotHere
+from farfield.errors import MissingDependency
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -51,7 +52,7 @@ def _run(name: str) -> int:
     start = time.perf_counter()
     try:
         numbers = module.measure()
-    except NotHere as reason:
+    except (NotHere, MissingDependency) as reason:
         print(f"  skipped: {reason}")
         return 0
     verdicts = {key: _verdict(numbers[key], text) for key, text in module.TARGETS.items()}

@@ -13,21 +13,63 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from farfield import datasets, errors, evaluate, scores
+    from farfield import datasets, errors, estimators, evaluate, networks, objectives, scores
+    from farfield.estimators import (
+        AnchoredEnsembleClassifier,
+        BayesByBackpropClassifier,
+        EnsembleClassifier,
+        EnsembleRegressor,
+        MCDropoutClassifier,
+        RBFClassifier,
+        ReLUClassifier,
+        TemperatureScaling,
+        load,
+    )
     from farfield.exact import FarField, at_infinity
     from farfield.graph import Network, capture
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AnchoredEnsembleClassifier": "farfield.estimators",
+    "BayesByBackpropClassifier": "farfield.estimators",
+    "EnsembleClassifier": "farfield.estimators",
+    "EnsembleRegressor": "farfield.estimators",
     "FarField": "farfield.exact",
+    "MCDropoutClassifier": "farfield.estimators",
     "Network": "farfield.graph",
+    "RBFClassifier": "farfield.estimators",
+    "ReLUClassifier": "farfield.estimators",
+    "TemperatureScaling": "farfield.estimators",
     "at_infinity": "farfield.exact",
     "capture": "farfield.graph",
+    "load": "farfield.estimators",
 }
-_MODULES = ("datasets", "errors", "evaluate", "scores")
+_MODULES = ("datasets", "errors", "estimators", "evaluate", "networks", "objectives", "scores")
 
-__all__ = ["__version__", *_HOMES, *_MODULES]
+__all__ = [
+    "AnchoredEnsembleClassifier",
+    "BayesByBackpropClassifier",
+    "EnsembleClassifier",
+    "EnsembleRegressor",
+    "FarField",
+    "MCDropoutClassifier",
+    "Network",
+    "RBFClassifier",
+    "ReLUClassifier",
+    "TemperatureScaling",
+    "__version__",
+    "at_infinity",
+    "capture",
+    "datasets",
+    "errors",
+    "estimators",
+    "evaluate",
+    "load",
+    "networks",
+    "objectives",
+    "scores",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +14,8 @@ from farfield.errors import InputError
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path`` that takes its place when the block succeeds.
 
-    The folder is made if need be. If the block fails, or is interrupted, nothing is left behind and a
-    file that was there before stays as it was.
+    The folder is made if need be. If the block fails, or is interrupted, nothing is left behind
+    and a file that was there before stays as it was.
 
     Raises:
         InputError: If the folder cannot be written to, or ``path`` is a folder.
@@ -27,7 +26,7 @@ def replacing(path: Path) -> Iterator[Path]:
             raise InputError(f"cannot write {path}: it is a folder; name a file in it")
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; choose a place that can be written to"

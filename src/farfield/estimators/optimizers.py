@@ -1,0 +1,89 @@
+"""Optimisers over one flat buffer of stacked parameters.
+
+Every operation is elementwise, so a member's steps do not depend on the others, and a step costs
+the same few operations however many layers the network has.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+from farfield.networks.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A quadratic penalty: ``sum precision / 2 * (theta - centre)^2`` added to the loss.
+
+    Weight decay has one precision and no centre; anchors have both per parameter.
+    """
+
+    precision: float | Tensor
+    centre: Tensor | None = None
+
+    def add_gradient(self, parameters: Parameters) -> None:
+        """Add the penalty's derivative to the gradient."""
+        if isinstance(self.precision, Tensor):
+            away = parameters.values if self.centre is None else parameters.values - self.centre
+            parameters.gradient.addcmul_(self.precision, away)
+        else:
+            parameters.gradient.add_(parameters.values, alpha=self.precision)
+
+
+class Optimizer(Protocol):
+    """Moves the parameters against their gradient."""
+
+    def step(self, learning_rate: float) -> None:
+        """Take one step."""
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) as torch's fused kernel: one pass over the buffer."""
+
+    FIRST = 0.9
+    SECOND = 0.999
+    EPSILON = 1e-8
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._values = [parameters.values]
+        self._gradient = [parameters.gradient]
+        self._mean = [torch.zeros_like(parameters.values)]
+        self._square = [torch.zeros_like(parameters.values)]
+        self._steps = [torch.zeros(())]
+
+    def step(self, learning_rate: float) -> None:
+        """Take one step."""
+        adam(
+            self._values,
+            self._gradient,
+            self._mean,
+            self._square,
+            [],
+            self._steps,
+            foreach=False,
+            fused=True,
+            amsgrad=False,
+            beta1=self.FIRST,
+            beta2=self.SECOND,
+            lr=learning_rate,
+            weight_decay=0.0,
+            eps=self.EPSILON,
+            maximize=False,
+        )
+
+
+class SGD:
+    """Gradient descent with momentum: ``u = momentum * u + g; theta -= lr * u``."""
+
+    def __init__(self, parameters: Parameters, momentum: float) -> None:
+        self._parameters = parameters
+        self._momentum = momentum
+        self._velocity = torch.zeros_like(parameters.values)
+
+    def step(self, learning_rate: float) -> None:
+        """Take one step."""
+        self._velocity.mul_(self._momentum).add_(self._parameters.gradient)
+        self._parameters.values.add_(self._velocity, alpha=-learning_rate)

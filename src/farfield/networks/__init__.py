@@ -1,0 +1,1 @@
+"""The architectures of the papers, one member or many at once."""

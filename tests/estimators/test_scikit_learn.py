@@ -1,0 +1,53 @@
+"""scikit-learn's own checks, for every estimator."""
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from farfield.estimators import (
+    AnchoredEnsembleClassifier,
+    BayesByBackpropClassifier,
+    EnsembleClassifier,
+    EnsembleRegressor,
+    MCDropoutClassifier,
+    RBFClassifier,
+    ReLUClassifier,
+    TemperatureScaling,
+)
+
+SMALL: dict[str, Any] = {
+    "hidden": (16,),
+    "epochs": 30,
+    "learning_rate": 0.03,
+    "batch_size": 32,
+    "random_state": 0,
+}
+
+ESTIMATORS = [
+    ReLUClassifier(**SMALL),
+    EnsembleClassifier(members=2, **SMALL),
+    AnchoredEnsembleClassifier(members=2, **SMALL),
+    MCDropoutClassifier(samples=3, dropout=0.1, **SMALL),
+    BayesByBackpropClassifier(samples=3, elbo_samples=1, **SMALL),
+    RBFClassifier(centres=10, **SMALL),
+    TemperatureScaling(ReLUClassifier(**SMALL), random_state=0),
+    EnsembleRegressor(members=2, **SMALL),
+]
+
+REPETITION = (
+    "rows are drawn into batches at random, so a row of weight two and the same row twice give "
+    "different batches; both minimise the same expected loss"
+)
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    return {
+        "check_sample_weight_equivalence_on_dense_data": REPETITION,
+    }
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@pytest.mark.filterwarnings("ignore:calibration would move:UserWarning")
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
