@@ -11,7 +11,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_example(path, capsys):
+def test_example(path, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", [path.name, str(tmp_path)])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

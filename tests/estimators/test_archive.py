@@ -103,7 +103,7 @@ def test_a_failed_write_leaves_the_old_file(saved: Any, moons: Any, monkeypatch:
         raise OSError("disk full")
 
     monkeypatch.setattr("pathlib.Path.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         ReLUClassifier(**SMALL).fit(*moons).save(saved)
     assert saved.read_bytes() == before
     assert [entry.name for entry in saved.parent.iterdir()] == [saved.name]

@@ -40,10 +40,14 @@ class Mixture:
         return np.asarray(self.means.mean(axis=0))
 
     @property
+    def member_std(self) -> NDArray[Any]:
+        """Standard deviation of every member: the scale, or ``sqrt(2)`` times it for Laplace."""
+        return np.asarray(self.scales * (math.sqrt(2.0) if self.family == "laplace" else 1.0))
+
+    @property
     def data_variance(self) -> NDArray[Any]:
         """Mean of the members' variances: ``scale^2``, or ``2 scale^2`` for Laplace."""
-        factor = 2.0 if self.family == "laplace" else 1.0
-        return np.asarray(factor * np.square(self.scales).mean(axis=0))
+        return np.asarray(np.square(self.member_std).mean(axis=0))
 
     @property
     def knowledge_variance(self) -> NDArray[Any]:

@@ -9,15 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import MissingDependency
-from farfield.files import replacing
+from farfield.report.figure import CLASSES, new_figure, save_figure
 
 Floats = NDArray[np.float64]
 # Distance at half the disc's radius, in units of the data's spread.
 HALFWAY = 2.0
 RIM = (1.02, 1.10)
-# Told apart by people who see colours differently, and on purple.
-POINTS = ("#d95f02", "#1b9e77", "#e6ab02", "#e7298a")
 
 
 class Disc(Protocol):
@@ -58,26 +55,16 @@ class Disc(Protocol):
 
 def save_discs(results: Sequence[Disc], path: Path) -> Path:
     """Draw one disc per model side by side and write the picture atomically."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency(
-            "pictures need matplotlib; install it with: pip install 'farfield[plots]'"
-        ) from error
-    colours = mpl.colormaps["Purples_r"]
     width = 4.6 * len(results) + 1.1
-    figure = Figure(figsize=(width, 5.3), layout="constrained")
+    figure = new_figure(width, 5.3)
     axes = figure.subplots(1, len(results), squeeze=False)[0]
-    images = [_draw(axis, result, colours) for axis, result in zip(axes, results, strict=True)]
+    images = [_draw(axis, result) for axis, result in zip(axes, results, strict=True)]
     bar = figure.colorbar(images[0], ax=list(axes), shrink=0.8, pad=0.02)
     bar.set_label("confidence")
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150)
-    return path
+    return save_figure(figure, path)
 
 
-def _draw(axis: Any, result: Disc, colours: Any) -> Any:
+def _draw(axis: Any, result: Disc) -> Any:
     scale = HALFWAY * float(result.X.std(axis=0).max())
     angles = np.append(result.angles, 2 * np.pi + result.angles[0])
     radii = result.distances / (result.distances + scale)
@@ -85,7 +72,13 @@ def _draw(axis: Any, result: Disc, colours: Any) -> Any:
     # The outermost distance is finite; the band up to the rim shows the exact limit.
     radii = np.append(radii, 1.0)
     surface = np.concatenate([surface, np.append(result.limit, result.limit[0])[None]])
-    style = {"cmap": colours, "vmin": 0.5, "vmax": 1.0, "shading": "gouraud", "rasterized": True}
+    style = {
+        "cmap": "Purples_r",
+        "vmin": 0.5,
+        "vmax": 1.0,
+        "shading": "gouraud",
+        "rasterized": True,
+    }
     x, y = radii[:, None] * np.cos(angles), radii[:, None] * np.sin(angles)
     image = axis.pcolormesh(x, y, surface, **style)
     ring = np.array(RIM)[:, None]
@@ -125,7 +118,7 @@ def _draw_points(axis: Any, result: Disc, scale: float) -> None:
     offset = result.X - result.centre
     distance = np.linalg.norm(offset, axis=1, keepdims=True)
     places = offset / (distance + scale)
-    for label, colour in zip(np.unique(result.y), POINTS, strict=False):
+    for label, colour in zip(np.unique(result.y), CLASSES, strict=False):
         chosen = places[result.y == label]
         axis.scatter(*chosen.T, s=5, color=colour, linewidths=0, label=f"class {label}")
     axis.legend(loc="lower left", fontsize=8, frameon=False, bbox_to_anchor=(-0.03, -0.03))
