@@ -17,9 +17,14 @@ def test_example(path, capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().out.strip()
 
 
-def test_readme(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
-    assert "tensor" in capsys.readouterr().out
+def code_blocks():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+        for number, block in enumerate(blocks):
+            yield pytest.param(block, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize("block", list(code_blocks()))
+def test_code_in_the_documentation(block, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "documentation", "exec"), {})
