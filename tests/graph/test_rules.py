@@ -9,7 +9,8 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 import farfield as ff
-from farfield.exact.rational import Budget, walk_exactly
+from farfield.exact.matrix import Budget
+from farfield.exact.rational import walk_exactly
 from farfield.graph.document import rules_page
 from farfield.graph.rules import RULES
 from oracles import germ_by_floats

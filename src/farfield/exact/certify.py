@@ -8,17 +8,9 @@ from torch import Tensor
 
 from farfield.exact.bounded import SLACK
 from farfield.exact.far_field import FarField
-from farfield.exact.rational import (
-    Budget,
-    BudgetSpent,
-    Integers,
-    Matrix,
-    NotRational,
-    Rational,
-    RationalDomain,
-    quotient,
-    walk_exactly,
-)
+from farfield.exact.integers import Integers, quotient
+from farfield.exact.matrix import Budget, BudgetSpent, Matrix
+from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
 from farfield.graph.network import Group, Network
 
 # Rays that share one exact walk.

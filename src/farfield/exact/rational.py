@@ -18,24 +18,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from flint import fmpz, fmpz_mat
+from flint import fmpz
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farfield.exact.integers import Integers, as_integers, choose, objects, quotient
+from farfield.exact.matrix import Budget, Matrix, read_matrix
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import Affine, Asymptote, Number, Pieces, Places, Smooth
-
-Integers = NDArray[np.object_]
-# Unit vectors are pushed through an operation in blocks of about this many numbers.
-BLOCK = 1 << 22
 
 
 class NotRational(Exception):  # noqa: N818 - control flow inside the package
     """A value of the network has no rational form."""
-
-
-class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
-    """The network is larger than the budget for exact arithmetic allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,36 +53,6 @@ class Rational:
     def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
         """Zeros to build constants from."""
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """A linear map with rational entries ``values / denominator``; dense where that is faster."""
-
-    outputs: int
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    values: Integers
-    denominator: Any
-    dense: Any = None
-
-    @property
-    def cost(self) -> float:
-        """Of one application, in products of the slower kind."""
-        return len(self.rows) * (0.2 if self.dense is not None else 1.0)
-
-    def apply(self, vectors: Integers) -> Integers:
-        """Multiply each row of ``vectors``."""
-        if self.dense is not None:
-            left = fmpz_mat(len(vectors), vectors.shape[1], list(vectors.ravel()))
-            product = left * self.dense
-            return _objects(product.entries(), (len(vectors), self.outputs))
-        result = _objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
-        if len(self.rows):
-            starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
-            products = vectors[:, self.columns] * self.values
-            result[:, self.rows[starts]] = np.add.reduceat(products, starts, axis=1)
-        return result
 
 
 class RationalDomain:
@@ -168,8 +132,8 @@ class RationalDomain:
             above = self._exceeds(value, threshold)
             kink = (slopes[index] != slopes[index + 1]) | (offsets[index] != offsets[index + 1])
             self._note_threshold(value, threshold, kink)
-            factor = _choose(above, _scaled(slopes[index + 1], scale), factor)
-            shift = _choose(above, fmpz(int(offsets[index + 1] * scale)), shift)
+            factor = choose(above, _scaled(slopes[index + 1], scale), factor)
+            shift = choose(above, fmpz(int(offsets[index + 1] * scale)), shift)
         pair = value.pair * factor
         pair[1] = pair[1] + shift * value.denominator
         return _of_pair(pair, value.denominator * fmpz(scale), value.device)
@@ -183,7 +147,7 @@ class RationalDomain:
         best = pairs[0]
         for pair in pairs[1:]:
             better = (pair[0] > best[0]) | ((pair[0] == best[0]) & (pair[1] > best[1]))
-            best = _choose(better, pair, best)
+            best = choose(better, pair, best)
         for pair in pairs:
             self._note(pair[1] - best[1], best[0] - pair[0])
         return _of_pair(best * fmpz(sign), fmpz(common), candidates[0].device)
@@ -205,8 +169,8 @@ class RationalDomain:
         scale = math.lcm(*(part.denominator for end in ends for part in end))
         below, above = ([fmpz(int(part * scale)) for part in end] for end in ends)
         up = np.greater(slope, 0)
-        pair = value.pair * _choose(up, above[0], below[0])
-        pair[1] = pair[1] + _choose(still, fmpz(0), _choose(up, above[1], below[1])) * (
+        pair = value.pair * choose(up, above[0], below[0])
+        pair[1] = pair[1] + choose(still, fmpz(0), choose(up, above[1], below[1])) * (
             value.denominator
         )
         return _of_pair(pair, value.denominator * fmpz(scale), value.device)
@@ -215,13 +179,13 @@ class RationalDomain:
         slope, intercept = value.pair
         limit = Fraction(threshold)
         gap = intercept * fmpz(limit.denominator) - fmpz(limit.numerator) * value.denominator
-        return _choose(np.equal(slope, 0), np.greater(gap, 0), np.greater(slope, 0))
+        return choose(np.equal(slope, 0), np.greater(gap, 0), np.greater(slope, 0))
 
     def _note_threshold(self, value: Rational, threshold: Number, kink: Any) -> None:
         slope, intercept = value.pair
         limit = Fraction(threshold)
         gap = fmpz(limit.numerator) * value.denominator - intercept * fmpz(limit.denominator)
-        self._note(gap * _choose(kink, fmpz(1), fmpz(0)), slope * fmpz(limit.denominator))
+        self._note(gap * choose(kink, fmpz(1), fmpz(0)), slope * fmpz(limit.denominator))
 
     def _note(self, top: Integers, bottom: Integers) -> None:
         """Keep the largest quotient of each ray, where the bottom is not zero."""
@@ -232,139 +196,22 @@ class RationalDomain:
             self.reach[ray] = max(self.reach[ray], crossing)
 
 
-class Budget:
-    """How many exact products may still be spent."""
-
-    def __init__(self, products: float) -> None:
-        self.left = products
-
-    def spend(self, products: float) -> None:
-        """Take off the cost of a step.
-
-        Raises:
-            BudgetSpent: If it is more than what is left.
-        """
-        if products > self.left:
-            raise BudgetSpent("the network is too large for exact arithmetic")
-        self.left -= products
-
-
-def quotient(top: Any, bottom: Any) -> float:
-    """A quotient of integers, rounded once; infinite where it is beyond the range of floats."""
-    try:
-        return int(top) / int(bottom)
-    except OverflowError:
-        return math.inf if (top > 0) == (bottom > 0) else -math.inf
-
-
 def exact(values: NDArray[np.float64], device: torch.device) -> Rational:
     """Read floats as rationals with a common denominator."""
-    numerators, denominator = _integers(values.ravel())
+    numerators, denominator = as_integers(values.ravel())
     return Rational(numerators.reshape(values.shape), denominator, device)
-
-
-def _integers(values: NDArray[np.float64]) -> tuple[Integers, Any]:
-    """Floats as integers over a common power of two."""
-    mantissas, exponents = np.frexp(values)
-    whole = (mantissas * 2.0**53).astype(np.int64)
-    shifts = _choose(whole == 0, 0, exponents.astype(np.int64) - 53)
-    least = int(min(shifts.min(initial=0), 0))
-    numerators = [int(m) << int(e - least) for m, e in zip(whole, shifts, strict=True)]
-    return _objects([fmpz(n) for n in numerators], values.shape), fmpz(1 << -least)
-
-
-def _choose(condition: Any, yes: Any, no: Any) -> Any:
-    """``numpy.where`` for arrays of integers of any length."""
-    return np.where(condition, yes, no)
-
-
-def _objects(items: Sequence[Any], shape: tuple[int, ...]) -> Integers:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array.reshape(shape)
-
-
-def read_matrix(
-    operation: Affine, shapes: Sequence[tuple[int, ...]], place: int, budget: Budget
-) -> Matrix:
-    """Read the matrix of an affine operation with respect to one of its inputs.
-
-    Copies are followed by numbering the elements; everything else by unit vectors, which is exact:
-    a product with one, and sums with zeros.
-    """
-    rows, *row = shapes[place]
-    size = math.prod(row)
-    weights = [weight.double() for weight in operation.weights]
-    device = weights[0].device if weights else torch.device("cpu")
-    blanks = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
-
-    def image(units: Tensor) -> Tensor:
-        """Outputs for units of shape ``(blocks, rows, *row)``, one line each."""
-
-        def one(block: Tensor) -> Tensor:
-            data = [block if index == place else blank for index, blank in enumerate(blanks)]
-            return operation.function(*data, *weights)
-
-        results = torch.vmap(one)(units)
-        return results.reshape(units.shape[0] * rows, -1)
-
-    if operation.terms == 0 and operation.magnitude is None:
-        numbered = torch.arange(1, size + 1, dtype=torch.float64, device=device)
-        source = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0].long().cpu().numpy()
-        kept = np.flatnonzero(source)
-        ones = _objects([fmpz(1)] * len(kept), kept.shape)
-        return Matrix(len(source), kept, source[kept] - 1, ones, fmpz(1))
-    entries = []
-    width = 0
-    lanes = max(1, BLOCK // (rows * size))
-    for start in range(0, size, lanes * rows):
-        count = min(lanes * rows, size - start)
-        block = torch.zeros(-(-count // rows) * rows, size, dtype=torch.float64, device=device)
-        block[torch.arange(count), torch.arange(start, start + count)] = 1
-        found = image(block.reshape(-1, rows, *row))
-        width = found.shape[1]
-        budget.spend(found.numel() / 1000)
-        unit, output = (index.cpu().numpy() for index in torch.nonzero(found, as_tuple=True))
-        entries.append((output, unit + start, found[unit, output].cpu().numpy()))
-    output, unit, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    order = np.lexsort((unit, output))
-    return _matrix(width, size, output[order], unit[order], values[order], operation.averages)
-
-
-def _matrix(
-    width: int,
-    size: int,
-    output: NDArray[np.int64],
-    unit: NDArray[np.int64],
-    values: NDArray[np.float64],
-    averages: bool,
-) -> Matrix:
-    """Store the entries of a matrix as integers."""
-    if averages:
-        counts = np.rint(1 / values).astype(np.int64)
-        scale = math.lcm(*(int(count) for count in np.unique(counts)))
-        integers = _objects([fmpz(scale // int(count)) for count in counts], counts.shape)
-        denominator = fmpz(scale)
-    else:
-        integers, denominator = _integers(values)
-    dense = None
-    if len(values) > width * size // 4:
-        table = np.zeros((size, width), dtype=object)
-        table[unit, output] = integers
-        dense = fmpz_mat(size, width, [fmpz(entry) for entry in table.ravel()])
-    return Matrix(width, output, unit, integers, denominator, dense)
 
 
 def _fractions(slope: Number | Tensor, shape: tuple[int, ...]) -> NDArray[np.object_]:
     """A piece's slope as an array of fractions that broadcasts against a row."""
     if isinstance(slope, Tensor):
         values = slope.double().cpu().numpy()
-        return _objects([Fraction(v) for v in values.ravel().tolist()], values.shape)
-    return _objects([Fraction(slope)], (1,) * len(shape))
+        return objects([Fraction(v) for v in values.ravel().tolist()], values.shape)
+    return objects([Fraction(slope)], (1,) * len(shape))
 
 
 def _scaled(fractions: NDArray[np.object_], scale: int) -> Integers:
-    return _objects([fmpz(int(f * scale)) for f in fractions.ravel()], fractions.shape)
+    return objects([fmpz(int(f * scale)) for f in fractions.ravel()], fractions.shape)
 
 
 def _asymptote(end: Asymptote) -> tuple[Fraction, Fraction]:
@@ -380,7 +227,7 @@ def _plus(value: Rational, offset: Tensor | float) -> Rational:
     constant = np.asarray(offset.double().cpu() if isinstance(offset, Tensor) else float(offset))
     if constant.ndim == len(value.shape) and len(constant) != 1:
         constant = constant[len(constant) // 2 :]
-    numerators, denominator = _integers(constant.ravel())
+    numerators, denominator = as_integers(constant.ravel())
     common = denominator.lcm(value.denominator)
     pair = value.pair * (common / value.denominator)
     pair[1] = pair[1] + numerators.reshape(constant.shape) * (common / denominator)

@@ -1,0 +1,142 @@
+"""Affine operations as matrices of rationals, read off the operations themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from flint import fmpz, fmpz_mat
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farfield.exact.integers import Integers, as_integers, objects
+from farfield.graph.rules import Affine
+
+# Unit vectors are pushed through an operation in blocks of about this many numbers.
+BLOCK = 1 << 22
+
+
+class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
+    """The network is larger than the budget for exact arithmetic allows."""
+
+
+class Budget:
+    """How many exact products may still be spent."""
+
+    def __init__(self, products: float) -> None:
+        self.left = products
+
+    def spend(self, products: float) -> None:
+        """Take off the cost of a step.
+
+        Raises:
+            BudgetSpent: If it is more than what is left.
+        """
+        if products > self.left:
+            raise BudgetSpent("the network is too large for exact arithmetic")
+        self.left -= products
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A linear map with rational entries ``values / denominator``; dense where that is faster."""
+
+    outputs: int
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: Integers
+    denominator: Any
+    dense: Any = None
+
+    @property
+    def cost(self) -> float:
+        """Of one application, in products of the slower kind."""
+        return len(self.rows) * (0.2 if self.dense is not None else 1.0)
+
+    def apply(self, vectors: Integers) -> Integers:
+        """Multiply each row of ``vectors``."""
+        if self.dense is not None:
+            left = fmpz_mat(len(vectors), vectors.shape[1], list(vectors.ravel()))
+            product = left * self.dense
+            return objects(product.entries(), (len(vectors), self.outputs))
+        result = objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
+        if len(self.rows):
+            starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
+            products = vectors[:, self.columns] * self.values
+            result[:, self.rows[starts]] = np.add.reduceat(products, starts, axis=1)
+        return result
+
+
+def read_matrix(
+    operation: Affine, shapes: Sequence[tuple[int, ...]], place: int, budget: Budget
+) -> Matrix:
+    """Read the matrix of an affine operation with respect to one of its inputs.
+
+    Copies are followed by numbering the elements; everything else by unit vectors, which is exact:
+    a product with one, and sums with zeros.
+    """
+    rows, *row = shapes[place]
+    size = math.prod(row)
+    weights = [weight.double() for weight in operation.weights]
+    device = weights[0].device if weights else torch.device("cpu")
+    blanks = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+
+    def image(units: Tensor) -> Tensor:
+        """Outputs for units of shape ``(blocks, rows, *row)``, one line each."""
+
+        def one(block: Tensor) -> Tensor:
+            data = [block if index == place else blank for index, blank in enumerate(blanks)]
+            return operation.function(*data, *weights)
+
+        results = torch.vmap(one)(units)
+        return results.reshape(units.shape[0] * rows, -1)
+
+    if operation.terms == 0 and operation.magnitude is None:
+        numbered = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        source = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0].long().cpu().numpy()
+        kept = np.flatnonzero(source)
+        ones = objects([fmpz(1)] * len(kept), kept.shape)
+        return Matrix(len(source), kept, source[kept] - 1, ones, fmpz(1))
+    entries = []
+    width = 0
+    lanes = max(1, BLOCK // (rows * size))
+    for start in range(0, size, lanes * rows):
+        count = min(lanes * rows, size - start)
+        block = torch.zeros(-(-count // rows) * rows, size, dtype=torch.float64, device=device)
+        block[torch.arange(count), torch.arange(start, start + count)] = 1
+        found = image(block.reshape(-1, rows, *row))
+        width = found.shape[1]
+        budget.spend(found.numel() / 1000)
+        unit, output = (index.cpu().numpy() for index in torch.nonzero(found, as_tuple=True))
+        entries.append((output, unit + start, found[unit, output].cpu().numpy()))
+    output, unit, values = (np.concatenate(each) for each in zip(*entries, strict=True))
+    order = np.lexsort((unit, output))
+    return _matrix(width, size, output[order], unit[order], values[order], operation.averages)
+
+
+def _matrix(
+    width: int,
+    size: int,
+    output: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    values: NDArray[np.float64],
+    averages: bool,
+) -> Matrix:
+    """Store the entries of a matrix as integers."""
+    if averages:
+        counts = np.rint(1 / values).astype(np.int64)
+        scale = math.lcm(*(int(count) for count in np.unique(counts)))
+        integers = objects([fmpz(scale // int(count)) for count in counts], counts.shape)
+        denominator = fmpz(scale)
+    else:
+        integers, denominator = as_integers(values)
+    dense = None
+    if len(values) > width * size // 4:
+        table = np.zeros((size, width), dtype=object)
+        table[unit, output] = integers
+        dense = fmpz_mat(size, width, [fmpz(entry) for entry in table.ravel()])
+    return Matrix(width, output, unit, integers, denominator, dense)
