@@ -218,3 +218,26 @@ def test_padded_pooling_does_not_compare_an_element_with_itself():
     direction = torch.tensor([[0.3, -0.2, 0.7, 0.1]], dtype=torch.float64)
     far = ff.at_infinity(network, torch.zeros(4).double(), direction, certify=True, budget=0)
     assert far.certified.all()
+
+
+def test_exact_products_are_chunked(monkeypatch):
+    """The same answer when hardly any product fits into memory."""
+    module = nn.Sequential(
+        nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18, 2)
+    ).double()
+    with torch.no_grad():
+        module[4].weight[1] = module[4].weight[0]
+    network = ff.capture(module, torch.zeros(1, 8))
+    origin = torch.ones(8, dtype=torch.float64)
+    direction = torch.arange(24, dtype=torch.float64).reshape(3, 8) - 11.5
+    whole = ff.at_infinity(network, origin, direction, certify=True)
+    assert not ff.at_infinity(network, origin, direction, certify=True, budget=0).certified.any()
+    monkeypatch.setattr("farfield.exact.matrix.PRODUCTS", 7)
+    monkeypatch.setattr("farfield.exact.certify.WIDE", 0)
+    cut = ff.at_infinity(network, origin, direction, certify=True)
+    assert whole.certified.all()
+    assert cut.certified.all()
+    assert torch.equal(whole.slope, cut.slope)
+    assert torch.equal(whole.intercept, cut.intercept)
+    assert torch.equal(whole.reach, cut.reach)
+    assert whole.leading.all()

@@ -13,8 +13,9 @@ from farfield.exact.matrix import Budget, BudgetSpent, Matrix
 from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
 from farfield.graph.network import Group, Network
 
-# Rays that share one exact walk.
+# Rays that share one exact walk: many through a small network, one through a large one.
 BLOCK = 32
+WIDE = 4096
 
 
 def winner_proven(
@@ -51,7 +52,8 @@ def settle_exactly(
         for index, member in enumerate(group.members):
             open_rays = torch.nonzero(~far.certified[member]).flatten()
             matrices: dict[tuple[int, int], Matrix] = {}
-            for block in open_rays.split(BLOCK) if len(open_rays) else ():
+            size = max(1, min(BLOCK, WIDE // group.program.width))
+            for block in open_rays.split(size) if len(open_rays) else ():
                 try:
                     _settle_block(
                         network, far, group, index, block, origins, directions, matrices, left

@@ -18,6 +18,8 @@ from farfield.graph.rules import Affine
 
 # Unit vectors are pushed through an operation in blocks of about this many numbers.
 BLOCK = 1 << 22
+# Exact products that are held in memory at a time.
+PRODUCTS = 1 << 20
 
 
 class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
@@ -64,10 +66,14 @@ class Matrix:
             product = left * self.dense
             return objects(product.entries(), (len(vectors), self.outputs))
         result = objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
-        if len(self.rows):
-            starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
-            products = vectors[:, self.columns] * self.values
-            result[:, self.rows[starts]] = np.add.reduceat(products, starts, axis=1)
+        starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
+        # Whole outputs at a time, so that the products in memory stay few.
+        step = max(1, PRODUCTS * len(starts) // max(1, len(self.rows) * len(vectors)))
+        for first in range(0, len(starts), step):
+            some = starts[first : first + step]
+            end = starts[first + step] if first + step < len(starts) else len(self.rows)
+            products = vectors[:, self.columns[some[0] : end]] * self.values[some[0] : end]
+            result[:, self.rows[some]] = np.add.reduceat(products, some - some[0], axis=1)
         return result
 
 
