@@ -37,7 +37,7 @@ def window_positions(
     >>> window_positions(4, kernel=2, stride=2, padding=0, dilation=1, ceil_mode=False)
     [[0, 2], [1, 3]]
     >>> window_positions(3, kernel=3, stride=2, padding=1, dilation=1, ceil_mode=False)
-    [[0, 1], [0, 1], [1, 2]]
+    [[0, 1], [0, 2], [1, 2]]
     """
     span = dilation * (kernel - 1) + 1
     room = length + 2 * padding - span
