@@ -25,50 +25,80 @@ if TYPE_CHECKING:
         TemperatureScaling,
         load,
     )
-    from farfield.exact import FarField, at_infinity
+    from farfield.exact import (
+        Assumptions,
+        BlindArcs,
+        FarField,
+        Monotonicity,
+        Plane,
+        Region,
+        at_infinity,
+        blind_arcs,
+        check_monotonicity,
+        linearize,
+        slice_plane,
+    )
     from farfield.graph import Network, capture
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AnchoredEnsembleClassifier": "farfield.estimators",
+    "Assumptions": "farfield.exact",
     "BayesByBackpropClassifier": "farfield.estimators",
+    "BlindArcs": "farfield.exact",
     "EnsembleClassifier": "farfield.estimators",
     "EnsembleRegressor": "farfield.estimators",
     "FarField": "farfield.exact",
     "MCDropoutClassifier": "farfield.estimators",
+    "Monotonicity": "farfield.exact",
     "Network": "farfield.graph",
+    "Plane": "farfield.exact",
     "RBFClassifier": "farfield.estimators",
     "ReLUClassifier": "farfield.estimators",
+    "Region": "farfield.exact",
     "TemperatureScaling": "farfield.estimators",
     "at_infinity": "farfield.exact",
+    "blind_arcs": "farfield.exact",
     "capture": "farfield.graph",
+    "check_monotonicity": "farfield.exact",
+    "linearize": "farfield.exact",
     "load": "farfield.estimators",
+    "slice_plane": "farfield.exact",
 }
 _MODULES = ("datasets", "errors", "estimators", "evaluate", "networks", "objectives", "scores")
 
 __all__ = [
     "AnchoredEnsembleClassifier",
+    "Assumptions",
     "BayesByBackpropClassifier",
+    "BlindArcs",
     "EnsembleClassifier",
     "EnsembleRegressor",
     "FarField",
     "MCDropoutClassifier",
+    "Monotonicity",
     "Network",
+    "Plane",
     "RBFClassifier",
     "ReLUClassifier",
+    "Region",
     "TemperatureScaling",
     "__version__",
     "at_infinity",
+    "blind_arcs",
     "capture",
+    "check_monotonicity",
     "datasets",
     "errors",
     "estimators",
     "evaluate",
+    "linearize",
     "load",
     "networks",
     "objectives",
     "scores",
+    "slice_plane",
 ]
 
 

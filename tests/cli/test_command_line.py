@@ -55,7 +55,7 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path):
     assert [path.name for path in picture.parent.iterdir()] == ["far-field.png"]
     assert "One ReLU network" in result.output
     assert "Ensemble of ten" in result.output
-    assert "at infinity" in result.output
+    assert "At infinity" in result.output
 
 
 def test_errors_are_one_line_and_exit_with_2(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """The far field against closed forms, plain evaluations far out, and its own invariants."""
 
+import dataclasses
 import itertools
 import math
 
@@ -206,6 +207,21 @@ def test_hard_swish_settles_at_a_finite_reach():
     torch.testing.assert_close(
         far.slope[0] * t + far.intercept[0], network.logits(origin + t * direction)[0]
     )
+
+
+def test_the_jacobian_and_the_assumptions_belong_to_the_last_region(network):
+    origin, direction = normal(5, 3), normal(5, 3, seed=2)
+    far = ff.at_infinity(network, origin, direction)
+    V = far.jacobian()
+    assert V.shape == (1, 5, 4, 3)
+    torch.testing.assert_close((V * direction[None, :, None]).sum(-1), far.slope)
+    intercept = far.intercept - (V * origin[None, :, None]).sum(-1)
+    beyond = origin + 2 * far.reach[0, :, None] * direction
+    logits = (V[0] @ beyond[:, :, None])[..., 0] + intercept[0]
+    torch.testing.assert_close(logits, network.logits(beyond)[0])
+    assert far.assumptions().lemma_1.shape == (1, 5)
+    with pytest.raises(InputError, match="does not know its rays"):
+        dataclasses.replace(far, rays=None).jacobian()
 
 
 def test_chunks_do_not_change_the_result(network, monkeypatch):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farfield.datasets import half_moons
 from farfield.estimators import EnsembleClassifier, ReLUClassifier
-from farfield.exact import at_infinity
+from farfield.exact import at_infinity, blind_arcs
 from farfield.graph import capture
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,7 @@ class MoonsResult:
         votes: ``(directions, classes)`` share of instances that end up with each class.
         reach: ``(directions,)`` where the last unit of any instance settles.
         settled: ``(directions,)`` from where on no instance's winner falls below 99.9%.
+        blind: The share of all directions with 99% confidence or more at infinity, exact.
     """
 
     title: str
@@ -52,17 +53,17 @@ class MoonsResult:
     votes: Floats
     reach: Floats
     settled: Floats
+    blind: float
 
     @property
     def verdict(self) -> str:
         """One sentence on what happens at infinity."""
-        blind = int((self.limit >= 0.99).sum())
-        share = f"{blind} of {len(self.limit)} directions"
-        if self.instances == 1:
-            return f"Certain (99% or more) at infinity in {share}."
+        sentence = f"At infinity it is 99% sure or more in {self.blind:.2%} of all directions"
+        if self.instances == 1 or self.blind == 1:
+            return f"{sentence} (exact)."
         return (
-            f"Certain (99% or more) at infinity in {share}; in the others the members disagree, "
-            "and the confidence stays at their vote."
+            f"{sentence} (exact); in the others its members disagree, and the confidence stays "
+            "at their vote."
         )
 
 
@@ -103,6 +104,7 @@ def far_field_of_moons(seed: int, directions: int, far_away: float) -> list[Moon
                 votes=_array(far.votes),
                 reach=_array(far.reach.amax(dim=0)),
                 settled=_array(settled),
+                blind=blind_arcs(network).share,
             )
         )
     return results

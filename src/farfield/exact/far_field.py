@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.graph.network import Network
 from farfield.scores import score_by_name
+
+if TYPE_CHECKING:
+    from farfield.exact.assumptions import Assumptions
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class FarField:
         certified: ``(instances, rays)`` whether every decision is proven; ``None`` if not asked.
         relative: ``(2, instances, rays, classes)`` slopes and intercepts minus the winner's, where
             they are known better than the difference of two rounded numbers; else ``None``.
+        rays: The network, the origins and the directions, for what is computed on request.
     """
 
     slope: Tensor
@@ -34,6 +40,7 @@ class FarField:
     leading: Tensor
     certified: Tensor | None = None
     relative: Tensor | None = field(default=None, repr=False)
+    rays: tuple[Network, Tensor, Tensor] | None = field(default=None, repr=False)
 
     @property
     def probabilities(self) -> Tensor:
@@ -79,6 +86,27 @@ class FarField:
         """``(rays,)`` any uncertainty score of :mod:`farfield.scores`, at infinity."""
         result: Tensor = score_by_name(name)(self.probabilities)
         return result
+
+    def jacobian(self) -> Tensor:
+        """``(instances, rays, classes, inputs)``: V of the region that each ray ends in."""
+        from farfield.exact.jacobian import far_jacobian
+
+        return far_jacobian(*self._rays())
+
+    def assumptions(self, tolerance: float = 0.0) -> Assumptions:
+        """Check what the limit theorems assume of the region that each ray ends in.
+
+        Args:
+            tolerance: As for :func:`farfield.exact.assumptions.check_assumptions`.
+        """
+        from farfield.exact.assumptions import check_assumptions
+
+        return check_assumptions(*self._rays(), tolerance=tolerance)
+
+    def _rays(self) -> tuple[Network, Tensor, Tensor]:
+        if self.rays is None:
+            raise InputError("this far field does not know its rays; compute it with at_infinity")
+        return self.rays
 
     def distance(self, confidence: float) -> Tensor:
         """From which ``t`` on the winning class never falls below a confidence.

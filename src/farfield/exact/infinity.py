@@ -58,15 +58,15 @@ def at_infinity(
     >>> far.label.tolist(), far.confidence.tolist(), far.reach.tolist()
     ([0, 1, 0], [1.0, 1.0, 0.5], [[0.0, 5.0, 5.0]])
     """
-    origins, directions = _rays(network, origin, direction)
+    origins, directions = check_rays(network, origin, direction)
     if certify and network.dtype != torch.float64:
         raise InputError(
             f"certify=True needs a network captured in float64, this one is {network.dtype}; "
             "capture it again with dtype=torch.float64"
         )
     rays = max(len(origins), len(directions))
-    _keep_memory()
-    far = _blank(network, rays, certify)
+    keep_memory()
+    far = _blank(network, rays, certify, (origins, directions))
     with torch.no_grad():
         for group in network.groups:
             magnitudes = Magnitudes(list(group.shared.values())) if certify else None
@@ -79,7 +79,7 @@ def at_infinity(
     return far
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Let the C library keep freed memory instead of returning it to the system each time.
 
     Allocating and freeing one large block, untouched, raises the limit above which glibc gives
@@ -88,7 +88,7 @@ def _keep_memory() -> None:
     torch.empty(3 << 20, dtype=torch.float64)
 
 
-def _blank(network: Network, rays: int, certify: bool) -> FarField:
+def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tensor]) -> FarField:
     """Make the arrays that the chunks of a walk are written into."""
     shape = (network.instances, rays, network.classes)
 
@@ -106,6 +106,7 @@ def _blank(network: Network, rays: int, certify: bool) -> FarField:
         leading=flags(*shape),
         certified=flags(*shape[:2]) if certify else None,
         relative=numbers(2, *shape) if certify else None,
+        rays=(network, *given),
     )
 
 
@@ -181,7 +182,7 @@ def _raise_overflow(group: Group, pair: Tensor) -> None:
         walk(group.program, GermDomain(rays, pair), Germ(pair), group.instance(index), look)
 
 
-def _rays(network: Network, origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
+def check_rays(network: Network, origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
     """Check origins and directions, and that they broadcast against each other."""
     origins = network.rows(origin, "origin")
     directions = network.rows(direction, "direction")

@@ -1,0 +1,156 @@
+"""Jets: values that are affine in a few coordinates, row by row.
+
+A jet holds several numbers per element: how the value changes along each coordinate, and last the
+value itself at a base point. An affine map acts on all of them alike, its offset on values alone.
+At a kink every row takes one piece of each unit, and at a maximum one winner; what distinguishes
+the analyses built on this is only *how they decide*, and what they note about the decision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from farfield.exact.germ import is_relu
+from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+
+
+@dataclass(frozen=True, slots=True)
+class Jet:
+    """Affine functions in one tensor: the first numbers of all rows, then the second, and so on.
+
+    ``age`` counts how often the rows had been divided when the value was made.
+    """
+
+    parts: Tensor
+    age: int = 0
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the tensor; its rows are the jet's rows, once for each number."""
+        return self.parts.shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers live."""
+        return self.parts.device
+
+    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros of the same type and on the same device."""
+        return self.parts.new_zeros(shape)
+
+
+class Undivided:
+    """What a walk does beside taking decisions: nothing, unless rows must be divided or noted."""
+
+    def divide_at_kinks(self, value: Jet, pieces: Pieces) -> None:
+        """Make every row lie on one piece of each unit; a single point always does."""
+
+    def divide_at_ties(self, candidates: Sequence[Jet], sign: int) -> None:
+        """Make every row have one winner for each unit; a single point always does."""
+
+    def note_pieces(self, parts: Tensor, pieces: Pieces, above: Sequence[Tensor]) -> None:
+        """See each decision: whether ``parts`` is above each threshold."""
+
+    def note_winner(self, candidates: Tensor, winner: Tensor, places: Places | None) -> None:
+        """See each decision: which candidate won."""
+
+
+class JetDomain(Undivided, ABC):
+    """A walk with jets.
+
+    Attributes:
+        numbers: How many numbers a jet holds per element.
+        values: How many of them, at the end, are values at points; the others are changes.
+        rows: How many rows there are, by now.
+        like: A tensor of the analysis type and device.
+    """
+
+    def __init__(self, numbers: int, rows: int, like: Tensor, values: int = 1) -> None:
+        self.numbers = numbers
+        self.values = values
+        self.rows = rows
+        self.like = like
+
+    @abstractmethod
+    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
+        """Whether ``(numbers, rows, ...)`` counts as above a constant."""
+
+    @abstractmethod
+    def winner(self, candidates: Tensor) -> Tensor:
+        """Which of ``(candidates, numbers, rows, units)`` is largest: the first of those."""
+
+    def current(self, value: Jet) -> Tensor:
+        """The value on the rows as they are now, ``(numbers, rows, ...)``."""
+        return value.parts.reshape(self.numbers, -1, *value.parts.shape[1:])
+
+    def jet(self, parts: Tensor) -> Jet:
+        """A value ``(numbers, rows, ...)`` on the rows as they are now."""
+        return Jet(parts.flatten(0, 1))
+
+    def constant(self, tensor: Tensor) -> Jet:
+        """A constant that has a row for each row, all alike."""
+        parts = self.like.new_zeros(self.numbers, self.rows, *tensor.shape[1:])
+        parts[-self.values :] = tensor[:1].to(parts)
+        return self.jet(parts)
+
+    def affine(self, operation: Affine, *values: Jet) -> Jet:
+        """Act on all numbers alike; the offset goes to the values alone."""
+        inputs = [self.current(value).flatten(0, 1) for value in values]
+        parts = operation.function(*inputs, *operation.weights)
+        parts = parts.reshape(self.numbers, self.rows, *parts.shape[1:])
+        if operation.offset is None:
+            return self.jet(parts)
+        offset = operation.offset
+        if isinstance(offset, Tensor) and offset.ndim == parts.ndim - 1:
+            offset = offset[:1]
+        if operation.weights and not parts.requires_grad:
+            parts[-self.values :] += offset
+            return self.jet(parts)
+        return self.jet(self.shifted(parts, offset))
+
+    def piecewise(self, value: Jet, pieces: Pieces) -> Jet:
+        """Take the piece that each row lies on."""
+        self.divide_at_kinks(value, pieces)
+        parts = self.current(value)
+        above = [self.exceeds(parts, float(threshold)) for threshold in pieces.thresholds]
+        self.note_pieces(parts, pieces, above)
+        if is_relu(pieces):
+            return self.jet(parts * above[0])
+        slope, intercept = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
+        for index, over in enumerate(above, start=1):
+            slope = torch.where(over, self.number(pieces.slopes[index]), slope)
+            intercept = torch.where(over, self.number(pieces.intercepts[index]), intercept)
+        return self.jet(self.shifted(parts * slope, intercept))
+
+    def largest(
+        self, candidates: Sequence[Jet], sign: int = 1, places: Places | None = None
+    ) -> Jet:
+        """Take the winner of each row."""
+        self.divide_at_ties(candidates, sign)
+        stacked = self.stack(candidates, sign)
+        winner = self.winner(stacked)
+        self.note_winner(stacked, winner, places)
+        best = stacked.gather(0, winner.expand(1, self.numbers, *winner.shape))[0] * sign
+        return self.jet(best.unflatten(2, candidates[0].shape[1:]))
+
+    def stack(self, candidates: Sequence[Jet], sign: int) -> Tensor:
+        """All candidates, turned over for a minimum, ``(candidates, numbers, rows, units)``."""
+        parts = [self.current(each) for each in candidates]
+        return torch.stack([part.reshape(*part.shape[:2], -1) for part in parts]) * sign
+
+    def smooth(self, value: Jet, curve: Smooth) -> Jet:
+        """Refuse: a smooth function has no affine pieces."""
+        raise AssertionError("smooth operations are refused before the walk")
+
+    def shifted(self, parts: Tensor, offset: Tensor | float) -> Tensor:
+        """Add an offset to the values of ``(numbers, rows, ...)``, not to the changes."""
+        return torch.cat([parts[: -self.values], parts[-self.values :] + offset])
+
+    def number(self, value: Number | Tensor) -> Tensor:
+        """A parameter in the type of the analysis."""
+        return value if isinstance(value, Tensor) else self.like.new_tensor(float(value))
