@@ -8,8 +8,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import InputError, MissingDependency
+from farfield.errors import InputError
 from farfield.files import replacing
+from farfield.report.figure import new_figure
 
 Floats = NDArray[np.float64]
 Style = Literal["regions", "confidence"]
@@ -100,14 +101,8 @@ def save_plane(
     if style not in ("regions", "confidence"):
         raise InputError(f"style must be 'regions' or 'confidence', got {style!r}")
     data = _data(points, labels)
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency(
-            "pictures need matplotlib; install it with: pip install 'farfield[plots]'"
-        ) from error
     left, right, low, high = plane.extent
-    figure = Figure(figsize=(7.0, 5.6), layout="constrained")
+    figure = new_figure(7.0, 5.6)
     axis = figure.add_subplot()
     classes = int(plane.probabilities.shape[1])
     _fill(axis, plane, classes, style)
