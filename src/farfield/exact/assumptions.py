@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.exact.infinity import check_rays
 from farfield.exact.jacobian import far_jacobian
+from farfield.exact.walking import check_rays
 from farfield.graph.network import Network
 
 # How many entries of V are looked at together.

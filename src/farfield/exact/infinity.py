@@ -17,6 +17,7 @@ from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.certify import settle_exactly, winner_proven
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
+from farfield.exact.walking import check_rays, keep_memory
 from farfield.graph.network import Group, Network, chunks
 from farfield.graph.program import Step, walk
 
@@ -77,15 +78,6 @@ def at_infinity(
             settle_exactly(network, far, origins, directions, budget)
         far.reach.masked_fill_(far.asymptotic, torch.inf)
     return far
-
-
-def keep_memory() -> None:
-    """Let the C library keep freed memory instead of returning it to the system each time.
-
-    Allocating and freeing one large block, untouched, raises the limit above which glibc gives
-    memory back; without that, every temporary of a walk is paid for in page faults.
-    """
-    torch.empty(3 << 20, dtype=torch.float64)
 
 
 def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tensor]) -> FarField:
@@ -180,22 +172,3 @@ def _raise_overflow(group: Group, pair: Tensor) -> None:
 
     for index in range(len(group.members)):
         walk(group.program, GermDomain(rays, pair), Germ(pair), group.instance(index), look)
-
-
-def check_rays(network: Network, origin: Any, direction: Any) -> tuple[Tensor, Tensor]:
-    """Check origins and directions, and that they broadcast against each other."""
-    origins = network.rows(origin, "origin")
-    directions = network.rows(direction, "direction")
-    if len(origins) != len(directions) and 1 not in (len(origins), len(directions)):
-        raise InputError(
-            f"origin has {len(origins)} rows and direction {len(directions)}; they must have "
-            "equally many, or one of them a single row"
-        )
-    still = (directions == 0).reshape(len(directions), -1).all(dim=1)
-    if bool(still.any()):
-        places = torch.nonzero(still).flatten()[:5].tolist()
-        raise InputError(
-            f"{int(still.sum())} of {len(directions)} directions are zero (rows {places}); a ray "
-            "needs a direction, drop these rows"
-        )
-    return origins, directions

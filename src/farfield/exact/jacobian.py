@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NumericalOverflow
-from farfield.exact.infinity import check_rays
 from farfield.exact.jets import Jet, JetDomain
 from farfield.exact.piecewise import require_piecewise_affine
+from farfield.exact.walking import check_rays
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
 

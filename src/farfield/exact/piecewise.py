@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -11,33 +13,77 @@ from torch import Tensor
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.graph.network import Network
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step, resolve
-from farfield.graph.rules import RULES
+from farfield.graph.rules import RULES, Pieces
 
 aten = torch.ops.aten
 VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 
-def require_piecewise_affine(network: Network, analysis: str) -> None:
-    """List every smooth operation of a network in one error.
+def require_piecewise_affine(network: Network, analysis: str, *, continuous: bool = False) -> None:
+    """List every operation without affine pieces in one error.
+
+    Args:
+        network: The network to look at.
+        analysis: Who needs the pieces, for the message.
+        continuous: Whether pieces must meet, too.
 
     Raises:
-        UnsupportedOperation: If some operation has no affine pieces.
+        UnsupportedOperation: With the place of each operation that stands in the way.
     """
-    smooth = dict.fromkeys(
-        (step.operation, str(step.source))
-        for group in network.groups
-        for step in group.program.steps
-        if not step.constant and RULES[step.target].kind == "smooth"
-    )
-    if not smooth:
+    problems: dict[tuple[str, str], str] = {}
+    for group in network.groups:
+        constants = group.instance(0)
+        for step in group.program.steps:
+            reason = None if step.constant else _obstacle(step, constants, continuous)
+            if reason is not None:
+                problems[step.operation, str(step.source)] = reason
+    if not problems:
         return
-    width = max(len(operation) for operation, _ in smooth)
-    lines = "\n".join(f"  {operation:<{width}}  in {where}" for operation, where in smooth)
+    width = max(len(operation) for operation, _ in problems)
+    lines = "\n".join(
+        f"  {operation:<{width}}  in {where}: {reason}"
+        for (operation, where), reason in problems.items()
+    )
     raise UnsupportedOperation(
-        f"{analysis} needs affine pieces, and {len(smooth)} "
-        f"operation{'s are' if len(smooth) > 1 else ' is'} smooth:\n{lines}\n"
+        f"{analysis} needs {'continuous ' if continuous else ''}affine pieces, and "
+        f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'} none:\n{lines}\n"
         "Use at_infinity, which knows their limits, or a network with ReLU-like activations."
     )
+
+
+class _Recorder:
+    """A domain that only looks at the pieces it is given."""
+
+    def piecewise(self, _: Any, pieces: Pieces) -> Pieces:
+        return pieces
+
+
+def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> str | None:
+    """Why an operation cannot be followed, if it cannot."""
+    rule = RULES[step.target]
+    if rule.kind == "smooth":
+        return "smooth"
+    if rule.kind != "piecewise affine" or not continuous:
+        return None
+    value = SimpleNamespace(shape=step.shape)
+    known = {name: constants.get(name, value) for name in step.refs()}
+    args, kwargs = resolve(step.args, known), {k: resolve(v, known) for k, v in step.kwargs.items()}
+    return "jumps" if jumps(rule.lower(_Recorder(), *args, **kwargs)) else None
+
+
+def jumps(pieces: Pieces) -> bool:
+    """Whether neighbouring pieces do not meet."""
+    for index, threshold in enumerate(pieces.thresholds):
+        ends: list[Tensor | float] = []
+        for place in (index, index + 1):
+            slope, intercept = pieces.slopes[place], pieces.intercepts[place]
+            if isinstance(slope, Tensor):
+                ends.append(slope * float(threshold) + float(intercept))
+            else:
+                ends.append(float(slope * threshold + intercept))
+        if bool(torch.as_tensor(ends[0] != ends[1]).any()):
+            return True
+    return False
 
 
 def pick_instance(network: Network, instance: int | None) -> tuple[Program, dict[str, Tensor]]:

@@ -59,7 +59,9 @@ class Step:
     @property
     def operation(self) -> str:
         """The operation's name as PyTorch prints it, without the overload where it says nothing."""
-        return str(self.target).removesuffix(".default")
+        if isinstance(self.target, torch._ops.OpOverload):
+            return str(self.target).removesuffix(".default")
+        return getattr(self.target, "__name__", str(self.target))
 
     def refs(self) -> Iterator[str]:
         """Names that the step reads."""
