@@ -278,6 +278,11 @@ def test_bad_rays(network, origin, direction, message):
         ff.at_infinity(network, origin, direction)
 
 
+def test_a_model_that_was_not_captured():
+    with pytest.raises(InputError, match="capture the model first"):
+        ff.at_infinity(mlp(3, 4, 2), np.zeros(3), np.eye(3))
+
+
 def test_bad_options(network):
     far = ff.at_infinity(network, np.zeros(3), np.eye(3))
     for confidence in (0.0, 1.0, -1.0, math.nan):

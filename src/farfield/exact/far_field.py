@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from farfield.exact.assumptions import Assumptions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FarField:
     """What a network says infinitely far out, for a number of rays.
 

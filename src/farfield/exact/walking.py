@@ -19,6 +19,11 @@ def check_rays(
 
     They come in the network's own floating-point type unless told otherwise.
     """
+    if not isinstance(network, Network):
+        raise InputError(
+            f"expected a captured network, got {type(network).__name__}; capture the model first: "
+            "network = farfield.capture(model, example)"
+        )
     kind = (network.input_shape, dtype or network.dtype, network.device)
     origins = as_rows(origin, *kind, "origin")
     directions = as_rows(direction, *kind, "direction")

@@ -31,6 +31,8 @@ from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.simplify import Head, simplify
 
 DTYPES = (torch.float32, torch.float64)
+# An example shows the shape of an input; more rows would only cost time.
+EXAMPLE_ROWS = 4
 HEAD_FUNCTIONS: dict[Head, Callable[[Tensor], Tensor]] = {
     "none": lambda z: z,
     "softmax": lambda z: torch.softmax(z, -1),
@@ -122,6 +124,7 @@ def _capture_modules(
             f"{type(modules[0]).__name__} does not know the shape of its input; pass an example, "
             "one batch of inputs: capture(model, X[:1])"
         )
+    rows = rows[:EXAMPLE_ROWS]
     networks: list[Network] = []
     program: Program | None = None
     head: Head = "none"

@@ -18,7 +18,7 @@ from farfield.graph.simplify import Head
 CHUNK_ELEMENTS = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """Instances that share one program: those constants that differ are stacked, members first."""
 
@@ -79,7 +79,7 @@ class Group:
         return {**self.shared, **{name: tensor[index] for name, tensor in self.stacked.items()}}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
     """A model that farfield can follow exactly. Made by :func:`farfield.capture`.
 

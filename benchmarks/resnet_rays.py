@@ -1,0 +1,61 @@
+"""What does an exact first crossing cost on a network with 188,416 units?"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import farfield as ff
+from benchmarks.missing import NotHere
+from farfield.networks.resnet import read_hein2019
+
+QUESTION = (
+    "Uniform images scaled by alpha >= 1 through the authors' CIFAR-10 ResNet-20 (plain): the "
+    "exact smallest alpha with 99.9% confidence (Hein et al. 2019, Table 2: median 8.1), how many "
+    "pieces until there, and at the price of how many forward passes? One thread."
+)
+TARGETS = {"mean_forward_passes": "<= 30000"}
+SEEDS = (0, 1)
+CONFIDENCE = 0.999
+
+
+def measure() -> dict[str, Any]:
+    """Follow each image until the confidence is reached; check with a grid."""
+    path = Path(os.environ.get("FARFIELD_DATA", "")) / "hein2019" / "cifar10-plain.npz"
+    if not path.is_file():
+        raise NotHere("set FARFIELD_DATA to a folder that has hein2019/cifar10-plain.npz")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        network = ff.capture(read_hein2019(path), torch.zeros(1, 3, 32, 32))
+        images = [_image(network, seed) for seed in SEEDS]
+    finally:
+        torch.set_num_threads(threads)
+    cost = sum(image["forward_passes"] for image in images) / len(images)
+    return {"mean_forward_passes": cost, "images": images}
+
+
+def _image(network: ff.Network, seed: int) -> dict[str, Any]:
+    x = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(seed)).double()
+    start = time.perf_counter()
+    # The ray x + t x is (1 + t) x, so that t = 0 is alpha = 1.
+    found = ff.first_reaching(network, x, x, CONFIDENCE)
+    seconds = time.perf_counter() - start
+    return {
+        "seed": seed,
+        "alpha": 1 + found.t,
+        "first_of_a_grid_of_step_0.05": _on_a_grid(network, x, 1 + found.t),
+        "pieces": found.pieces,
+        "forward_passes": found.forward_passes,
+        "seconds": round(seconds, 1),
+    }
+
+
+def _on_a_grid(network: ff.Network, x: torch.Tensor, alpha: float) -> float:
+    """The first grid point with the confidence: never before the exact answer."""
+    grid = torch.arange(1.0, alpha + 0.1, 0.05, dtype=torch.float64)
+    rows = grid[:, None, None, None] * x
+    confidence = network.probabilities(rows)[0].amax(dim=-1)
+    return float(grid[confidence >= CONFIDENCE][:1].sum())
