@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 import farfield as ff
-from farfield.exact.line import along
-from farfield.exact.lines import Lines
+from farfield.exact.ray.line import along
+from farfield.exact.ray.lines import Lines
 
 QUESTION = (
     "All pieces of a 2-25-25-25-1 network on one ray to infinity (about 70), of 1,000 such rays "

@@ -9,7 +9,7 @@ from torch import nn
 
 import farfield as ff
 from benchmarks.clipper import regions
-from farfield.exact.plane import slice_plane
+from farfield.exact.planar.plane import slice_plane
 
 QUESTION = (
     "All polygons of a 2-25-25-25-1 network in [-5, 5]^2, about 2,200, on one thread: how many "

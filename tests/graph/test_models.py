@@ -25,13 +25,6 @@ import farfield as ff
 from farfield.errors import CaptureError, InputError, UnsupportedOperation
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 class Block(nn.Module):
     """Batch norm, in-place activation, ``+=``, functional calls and a shared layer."""
 

@@ -7,7 +7,7 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import InputError
-from farfield.exact.plane import slice_plane
+from farfield.exact.planar.plane import slice_plane
 from farfield.report.plane import save_plane
 
 pytest.importorskip("matplotlib")

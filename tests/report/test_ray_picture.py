@@ -7,7 +7,7 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import InputError
-from farfield.exact.line import along
+from farfield.exact.ray.line import along
 
 pytest.importorskip("matplotlib")
 from farfield.report.ray import save_ray

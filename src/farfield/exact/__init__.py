@@ -1,16 +1,16 @@
 """What can be said about a network without sampling."""
 
-from farfield.exact.arcs import BlindArcs, blind_arcs
-from farfield.exact.assumptions import Assumptions
-from farfield.exact.box import Box
 from farfield.exact.far_field import FarField
 from farfield.exact.infinity import at_infinity
-from farfield.exact.line import along
-from farfield.exact.lines import Line, Lines
-from farfield.exact.monotonicity import Monotonicity, check_monotonicity
-from farfield.exact.plane import Plane, slice_plane
-from farfield.exact.region import Region, linearize
-from farfield.exact.stretches import FirstReaching, first_reaching, iterate_pieces
+from farfield.exact.local.assumptions import Assumptions
+from farfield.exact.local.monotonicity import Monotonicity, check_monotonicity
+from farfield.exact.local.region import Region, linearize
+from farfield.exact.planar.arcs import BlindArcs, blind_arcs
+from farfield.exact.planar.plane import Plane, slice_plane
+from farfield.exact.ray.box import Box
+from farfield.exact.ray.line import along
+from farfield.exact.ray.lines import Line, Lines
+from farfield.exact.ray.stretches import FirstReaching, first_reaching, iterate_pieces
 
 __all__ = [
     "Assumptions",

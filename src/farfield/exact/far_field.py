@@ -13,7 +13,7 @@ from farfield.graph.network import Network
 from farfield.scores import score_by_name
 
 if TYPE_CHECKING:
-    from farfield.exact.assumptions import Assumptions
+    from farfield.exact.local.assumptions import Assumptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class FarField:
 
     def jacobian(self) -> Tensor:
         """``(instances, rays, classes, inputs)``: V of the region that each ray ends in."""
-        from farfield.exact.jacobian import far_jacobian
+        from farfield.exact.local.jacobian import far_jacobian
 
         return far_jacobian(*self._rays())
 
@@ -97,9 +97,9 @@ class FarField:
         """Check what the limit theorems assume of the region that each ray ends in.
 
         Args:
-            tolerance: As for :func:`farfield.exact.assumptions.check_assumptions`.
+            tolerance: As for :func:`farfield.exact.local.assumptions.check_assumptions`.
         """
-        from farfield.exact.assumptions import check_assumptions
+        from farfield.exact.local.assumptions import check_assumptions
 
         return check_assumptions(*self._rays(), tolerance=tolerance)
 

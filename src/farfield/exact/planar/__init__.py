@@ -1,0 +1,1 @@
+"""A network in a plane: polygons, decision boundaries, arcs of directions."""

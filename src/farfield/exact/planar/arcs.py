@@ -1,0 +1,197 @@
+"""Cut the circle of directions into arcs on which a network behaves alike at infinity, exactly.
+
+Seen from infinitely far away, a network of two inputs is its bias-free self: homogeneous, and
+linear on finitely many cones. A unit changes piece across the direction in which its slope is
+zero, so every value is ``slope_a * a + slope_b * b + constant`` on a cone, and decisions are those
+of germs: the slope in the cone's directions decides, and where that is zero on the whole cone, the
+constant does.
+
+Inside an arc nothing depends on the origin of the rays. If two logits grow alike in all directions
+of an arc, their slopes agree as vectors, because an arc holds two independent directions; then the
+origin adds the same number to both. (In a slice of more than two inputs that no longer holds, and
+the origin counts.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farfield.errors import InputError
+from farfield.exact.jets import Jet
+from farfield.exact.piecewise import free_rows
+from farfield.exact.planar.arc_domain import ArcDomain
+from farfield.exact.planar.plane import one_row, require_plane, to_double
+from farfield.graph.network import Network
+from farfield.graph.program import walk
+
+# Angles closer than this are the same cut.
+SAME_ANGLE = 2.0**-40
+
+
+@dataclass(frozen=True)
+class BlindArcs:
+    """The circle of directions, cut into arcs on which every instance has one limit.
+
+    Attributes:
+        threshold: The confidence from which a direction counts as blind.
+        start: ``(arcs,)`` the angle at which each arc starts, counter-clockwise, in [0, 2 pi).
+        width: ``(arcs,)`` its length in radians; all together 2 pi.
+        probabilities: ``(instances, arcs, classes)`` at infinity, inside each arc.
+    """
+
+    threshold: float
+    start: Tensor
+    width: Tensor
+    probabilities: Tensor
+
+    @property
+    def winner(self) -> Tensor:
+        """``(instances, arcs)`` the class that each instance ends up with."""
+        return self.probabilities.argmax(dim=-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """``(arcs,)`` largest probability of the mean over instances."""
+        return self.probabilities.mean(dim=0).amax(dim=-1)
+
+    @property
+    def label(self) -> Tensor:
+        """``(arcs,)`` the most probable class of the mean over instances."""
+        return self.probabilities.mean(dim=0).argmax(dim=-1)
+
+    @property
+    def blind(self) -> Tensor:
+        """``(arcs,)`` whether the confidence at infinity is at least the threshold."""
+        return self.confidence >= self.threshold
+
+    @property
+    def share(self) -> float:
+        """The exact share of directions that are blind."""
+        return float(self.width[self.blind].sum() / self.width.sum())
+
+    @property
+    def instance_share(self) -> Tensor:
+        """``(instances,)`` the same for each instance alone."""
+        blind = self.probabilities.amax(dim=-1) >= self.threshold
+        return (blind * self.width).sum(dim=-1) / self.width.sum()
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def blind_arcs(
+    network: Network,
+    threshold: float = 0.99,
+    *,
+    origin: Any = None,
+    u: Any = None,
+    v: Any = None,
+) -> BlindArcs:
+    """Cut the circle of directions exactly by what the network says at infinity.
+
+    Directions are ``a u + b v`` with ``(a, b)`` on the unit circle; shares are shares of its
+    circumference.
+
+    Args:
+        network: From :func:`farfield.capture`; two inputs, unless ``u`` and ``v`` are given.
+        threshold: The confidence from which a direction counts as blind.
+        origin: ``(*input,)`` where the rays start, zero if not given. It makes no difference for
+            two inputs.
+        u: ``(*input,)`` the direction at angle 0; the first input if not given.
+        v: ``(*input,)`` the direction at angle pi / 2; the second input if not given.
+
+    Returns:
+        The arcs, the limits of every instance on them, and the exact blind share.
+
+    Raises:
+        InputError: For another number of inputs, or a threshold outside (0, 1].
+
+    >>> from torch import nn
+    >>> import farfield as ff
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = nn.init.eye_(layer.weight), nn.init.zeros_(layer.bias)
+    >>> network = ff.capture(nn.Sequential(layer, nn.ReLU()), torch.zeros(1, 2))
+    >>> arcs = blind_arcs(network)
+    >>> arcs.share, arcs.confidence.sort().values.tolist()
+    (0.75, [0.5, 1.0, 1.0])
+    """
+    if not 0 < threshold <= 1:
+        raise InputError(f"threshold must lie in (0, 1], got {threshold}")
+    frame = _frame(network, origin, u, v)
+    angles: dict[int, Tensor] = {}
+    limits: dict[int, Tensor] = {}
+    with torch.no_grad():
+        for group in network.groups:
+            program = free_rows(group.program)
+            for index, member in enumerate(group.members):
+                weights = {name: to_double(each) for name, each in group.instance(index).items()}
+                domain = ArcDomain()
+                out = walk(program, domain, domain.spread(frame), weights)
+                angles[member], limits[member] = _limits(network, domain, out)
+    return _merge(threshold, angles, limits)
+
+
+def _frame(network: Network, origin: Any, u: Any, v: Any) -> Tensor:
+    """Check the slice of directions: ``(3, *input)`` with u, v and the origin."""
+    if (u is None) != (v is None):
+        raise InputError("give both u and v, or neither")
+    inputs = math.prod(network.input_shape)
+    if u is None and inputs != 2:
+        raise InputError(
+            f"the network has {inputs} inputs, whose directions form no circle; give two "
+            "directions u and v that span a plane"
+        )
+    axes = torch.eye(2, dtype=torch.float64)
+    rows = [
+        one_row(network, axes[0].reshape(network.input_shape) if u is None else u, "u"),
+        one_row(network, axes[1].reshape(network.input_shape) if v is None else v, "v"),
+    ]
+    require_plane(*rows)
+    start = torch.zeros_like(rows[0]) if origin is None else one_row(network, origin, "origin")
+    return torch.cat([*rows, start])
+
+
+def _limits(network: Network, domain: ArcDomain, out: Jet) -> tuple[Tensor, Tensor]:
+    """Angles at which arcs of one limit start, and the probabilities on them."""
+
+    def logits() -> Tensor:
+        """Candidates ``(classes, 3, arcs, 1)`` for the largest."""
+        return network.as_classes(domain.current(out)).movedim(-1, 0)[..., None]
+
+    domain.follow(domain.divide_by_largest(logits()))
+    classes = logits()
+    best = classes.gather(0, domain.winner(classes).expand(1, 3, -1, -1))
+    leading = (classes[:, :2] == best[:, :2]).all(dim=1)
+    relative = (classes[:, 2] - best[:, 2]).masked_fill(~leading, -torch.inf)
+    angle = torch.atan2(domain.start[:, 1], domain.start[:, 0]).remainder(2 * torch.pi)
+    return angle, torch.softmax(relative[..., 0], dim=0).T
+
+
+def _merge(threshold: float, angles: dict[int, Tensor], limits: dict[int, Tensor]) -> BlindArcs:
+    """Cut the circle wherever some instance's limit changes, and nowhere else."""
+    start = torch.cat(list(angles.values())).sort().values
+    fresh = torch.ones(len(start), dtype=torch.bool)
+    fresh[1:] = start.diff() > SAME_ANGLE
+    start = start[fresh]
+    middle = start + _widths(start) / 2
+    probabilities = torch.stack(
+        [
+            limits[member][torch.searchsorted(angles[member], middle, right=True) - 1]
+            for member in sorted(limits)
+        ]
+    )
+    changes = (probabilities != probabilities.roll(1, dims=1)).any(dim=-1).any(dim=0)
+    if not bool(changes.any()):
+        changes[0] = True
+    start, probabilities = start[changes], probabilities[:, changes]
+    return BlindArcs(threshold, start, _widths(start), probabilities)
+
+
+def _widths(start: Tensor) -> Tensor:
+    """From each angle to the next, around the circle."""
+    return torch.cat([start, start[:1] + 2 * torch.pi]).diff()

@@ -1,0 +1,1 @@
+"""A network along whole rays: breakpoints, pieces, confidence, bounded domains."""

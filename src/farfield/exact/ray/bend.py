@@ -1,0 +1,154 @@
+"""Piecewise-affine functions of one number, applied to traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from farfield.exact.ray.knots import Trace
+from farfield.graph.rules import Number, Pieces
+
+
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """A continuous piecewise-affine function, which may differ from unit to unit.
+
+    On piece ``i`` it is ``slopes[i] * x + intercepts[i]``; piece ``i`` ends at ``thresholds[i]``.
+    Infinite thresholds are never passed.
+    """
+
+    thresholds: tuple[Tensor, ...]
+    slopes: tuple[Tensor, ...]
+    intercepts: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, pieces: Pieces, like: Tensor) -> Bend:
+        """Bring the parameters of a rule to the type of the analysis."""
+
+        def tensors(values: Sequence[Number | Tensor]) -> tuple[Tensor, ...]:
+            return tuple(
+                each if isinstance(each, Tensor) else like.new_tensor(float(each))
+                for each in values
+            )
+
+        return cls(tensors(pieces.thresholds), tensors(pieces.slopes), tensors(pieces.intercepts))
+
+    @classmethod
+    def clip(cls, low: Tensor, high: Tensor) -> Bend:
+        """Cut off below and above, unit by unit."""
+        zero, one = low.new_zeros(()), low.new_ones(())
+        return cls((low, high), (zero, one, zero), (low, zero, high))
+
+    @cached_property
+    def is_relu(self) -> bool:
+        """Whether this is ``max(x, 0)``, which deserves a short cut."""
+        return (
+            all(part.ndim == 0 for part in (*self.thresholds, *self.slopes))
+            and [float(part) for part in (*self.thresholds, *self.slopes)] == [0.0, 0.0, 1.0]
+            and not any(part.any() for part in self.intercepts)
+        )
+
+    def passes(self, value: Trace, index: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where units pass a threshold at which the function has a kink.
+
+        Returns:
+            For each passage the row before it, its ``t``, the unit, and the threshold.
+        """
+        grid, flat = value.grid, Trace(value.flat, value.grid)
+        knots = flat.knots
+        goal, bent = self._goal(value, index)
+        above, below = knots > goal, knots < goal
+        crossed = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
+        if grid.rays > 1:
+            crossed[grid.apart] = False
+        if bent is not None:
+            crossed &= bent
+        left, unit = torch.nonzero(crossed, as_tuple=True)
+        level, after = goal[unit], left + 1
+        start, stop = knots[left, unit] - level, knots[after, unit] - level
+        t = torch.lerp(grid.t[left], grid.t[after], start / (start - stop))
+        if grid.ends:
+            slope, intercept = flat.slope, flat.intercept
+            turns = (below[grid.tails] & (slope > 0)) | (above[grid.tails] & (slope < 0))
+            if bent is not None:
+                turns &= bent
+            end, late = torch.nonzero(turns, as_tuple=True)
+            tail = grid.tails[end]
+            if not len(tail):
+                return left, t, unit, level
+            when = (goal[late] - intercept[end, late]) / slope[end, late]
+            left, unit = torch.cat([left, tail]), torch.cat([unit, late])
+            t = torch.cat([t, torch.maximum(when, grid.t[tail])])
+            level = goal[unit]
+        return left, t, unit, level
+
+    def touched(self, value: Trace) -> tuple[bool, bool]:
+        """Whether a unit of a single ray meets a threshold exactly at the first or last knot."""
+        knots = Trace(value.flat, value.grid).knots
+        low = high = False
+        for index in range(len(self.thresholds) if len(knots) > 1 else 0):
+            goal, bent = self._goal(value, index)
+            level = knots[[0, 1, -2, -1]] == goal
+            if bent is not None:
+                level &= bent
+            low |= bool((level[0] & (knots[1] != goal)).any())
+            high |= bool((level[3] & (knots[-2] != goal)).any())
+        return low, high
+
+    def _goal(self, value: Trace, index: int) -> tuple[Tensor, Tensor | None]:
+        """The threshold of each unit, and which units have a kink there (``None``: all)."""
+        row = value.shape[1:]
+        goal = self.thresholds[index].expand(row).reshape(-1)
+        if self._always_bent[index]:
+            return goal, None
+        bent = self._differs(index).expand(1, *row).reshape(-1)
+        return goal, bent & torch.isfinite(goal)
+
+    @cached_property
+    def _always_bent(self) -> list[bool]:
+        """For each threshold, whether every unit has the same one, and a kink there."""
+        return [
+            self.thresholds[index].ndim == self._differs(index).ndim == 0
+            and bool(self._differs(index))
+            for index in range(len(self.thresholds))
+        ]
+
+    def _differs(self, index: int) -> Tensor:
+        """Whether the pieces on either side of a threshold differ at all."""
+        below, above = self.slopes[index : index + 2]
+        before, after = self.intercepts[index : index + 2]
+        return (below != above) | (before != after)
+
+    def apply(self, value: Trace) -> Trace:
+        """Take at each knot, and for each germ, the piece that it is on."""
+        grid, out = value.grid, torch.empty_like(value.parts)
+        result = Trace(out, grid)
+        if self.is_relu:
+            torch.clamp_min(value.knots, 0.0, out=result.knots)
+        else:
+            factor, offset = self._pieces([value.knots > limit for limit in self.thresholds])
+            torch.add(value.knots * factor, offset, out=result.knots)
+        if grid.ends:
+            slope, intercept = value.slope, value.intercept
+            over = [
+                (torch.where(slope == 0, intercept - limit, slope) > 0) & (limit < torch.inf)
+                | (limit == -torch.inf)
+                for limit in self.thresholds
+            ]
+            factor, offset = self._pieces(over)
+            # Adding zero turns minus zero into zero.
+            torch.add(slope * factor, 0.0, out=result.slope)
+            torch.add(intercept * factor, offset, out=result.intercept)
+        return result
+
+    def _pieces(self, over: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Slope and intercept of the piece that each number is on."""
+        factor, offset = self.slopes[0], self.intercepts[0]
+        for index, above in enumerate(over, start=1):
+            factor = torch.where(above, self.slopes[index], factor)
+            offset = torch.where(above, self.intercepts[index], offset)
+        return factor, offset

@@ -1,0 +1,137 @@
+"""The same two questions for the mean of several instances, by branch and bound.
+
+A mean of probabilities is not convex, but each instance's is log-concave on a piece: between two
+places the smaller of the two tangents of ``log p`` bounds it from above. Where instances rise and
+fall against one another, a second bound helps: the mean stays within ``B h^2 / 8`` of its chord,
+``B`` a bound on its second derivative, ``|p''| <= p R^2`` with ``R`` the range of the slopes. Both
+bounds are rigorous, so what is discarded holds no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from farfield.exact.ray.pieces import AffinePieces, per_ray
+
+# Relative width in t below which a bracket is an answer; absolute slack of the highest value.
+NARROW = 1e-11
+SLACK = 1e-13
+ROUNDS = 1200
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Stretches of pieces still to be searched: piece, and ``low <= u <= high``."""
+
+    piece: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __getitem__(self, rows: Tensor) -> Boxes:
+        return Boxes(self.piece[rows], self.low[rows], self.high[rows])
+
+    def split(self, pieces: AffinePieces) -> Boxes:
+        """Halve them; one without an end loses a stretch that doubles each time."""
+        growth = pieces.growth[:, self.piece]
+        rate = (growth.amax(dim=-1) - growth.amin(dim=-1)).amax(dim=0)
+        first = 1 / torch.where(rate > 0, rate, 1.0)
+        half = self.low + (self.high - self.low) / 2
+        middle = torch.where(torch.isinf(self.high), 2 * self.low + first, half)
+        return Boxes(
+            torch.cat([self.piece, self.piece]),
+            torch.cat([self.low, middle]),
+            torch.cat([middle, self.high]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The mean at both ends of boxes, and a bound in between; the largest class of each."""
+
+    low: Tensor
+    high: Tensor
+    most: Tensor
+
+
+def bounds(pieces: AffinePieces, boxes: Boxes) -> Bounds:
+    """Evaluate and bound the mean confidence on boxes."""
+    part = pieces[boxes.piece]
+    endless = torch.isinf(boxes.high)
+    width = torch.where(endless, 0.0, boxes.high - boxes.low)
+    at_low, rise_low = _log_probabilities(part, boxes.low)
+    at_high, rise_high = _log_probabilities(part, boxes.low + width)
+    bend = (rise_low - rise_high).clamp(min=torch.finfo(at_low.dtype).tiny)
+    meet = ((at_high - at_low - rise_high * width[:, None]) / bend).clamp(min=0.0)
+    peak = at_low + rise_low * torch.minimum(meet, width[:, None])
+    peak = torch.where(rise_low <= 0, at_low, torch.where(rise_high >= 0, at_high, peak))
+    # log p is concave: without an end it falls for good, or rises to its limit.
+    beyond = torch.where(part.limit > 0, torch.log(part.limit), 0.0)
+    open_peak = torch.where(rise_low <= 0, at_low, torch.maximum(at_low, beyond))
+    peak = torch.where(endless[:, None], open_peak, peak).clamp(max=0.0).exp()
+    low, high = at_low.exp().mean(dim=0), at_high.exp().mean(dim=0)
+    high = torch.where(endless[:, None], part.limit.mean(dim=0), high)
+    spread = part.growth.amax(dim=-1, keepdim=True) - part.growth.amin(dim=-1, keepdim=True)
+    curve = (peak * spread.square()).mean(dim=0) * (width**2)[:, None] / 8
+    chord = torch.where(endless[:, None], 1.0, torch.maximum(low, high) + curve)
+    most = torch.minimum(peak.mean(dim=0), chord)
+    return Bounds(low.amax(dim=-1), high.amax(dim=-1), most.amax(dim=-1))
+
+
+def _log_probabilities(pieces: AffinePieces, u: Tensor) -> tuple[Tensor, Tensor]:
+    """``log p`` and its derivative, ``(instances, boxes, classes)`` each."""
+    logs = torch.log_softmax(pieces.start + pieces.growth * u[:, None], dim=-1)
+    return logs, pieces.growth - (logs.exp() * pieces.growth).sum(dim=-1, keepdim=True)
+
+
+def first_reaching(pieces: AffinePieces, rays: int, confidence: float) -> Tensor:
+    """The smallest ``t`` at which some class has the confidence, ``(rays,)``; infinite if none."""
+    found = pieces.t.new_full((rays,), torch.inf)
+
+    def look(boxes: Boxes, seen: Bounds) -> Tensor:
+        nonlocal found
+        ray = pieces.ray[boxes.piece]
+        start = pieces.place(boxes.low, boxes.piece)
+        stop = pieces.place(boxes.high, boxes.piece)
+        t = torch.where(
+            seen.low >= confidence,
+            start,
+            torch.where((seen.high >= confidence) & torch.isfinite(stop), stop, torch.inf),
+        )
+        found = torch.minimum(found, per_ray(t, ray, rays, "amin", torch.inf))
+        undecided = (seen.low < confidence) & (seen.most >= confidence) & (start < found[ray])
+        return undecided & ((stop - start > NARROW * stop.abs()) | torch.isinf(stop))
+
+    _search(pieces, look)
+    return found
+
+
+def highest(pieces: AffinePieces, rays: int) -> Tensor:
+    """The supremum of the confidence along each ray, ``(rays,)``, to 1e-13."""
+    best = pieces.t.new_zeros(rays)
+
+    def look(boxes: Boxes, seen: Bounds) -> Tensor:
+        nonlocal best
+        ray = pieces.ray[boxes.piece]
+        ends = torch.maximum(seen.low, seen.high)
+        best = torch.maximum(best, per_ray(ends, ray, rays, "amax", 0.0))
+        return seen.most > best[ray] + SLACK
+
+    _search(pieces, look)
+    return best
+
+
+def _search(pieces: AffinePieces, look: Callable[[Boxes, Bounds], Tensor]) -> None:
+    """Split boxes until ``look`` keeps none of them."""
+    every = torch.arange(len(pieces), device=pieces.t.device)
+    boxes = Boxes(every, torch.zeros_like(pieces.t), pieces.last)
+    for _ in range(ROUNDS):
+        kept = look(boxes, bounds(pieces, boxes))
+        wide = (boxes.high - boxes.low > 1e-15 * boxes.high) | torch.isinf(boxes.high)
+        kept &= wide & (boxes.low < 1e300)
+        if not bool(kept.any()):
+            return
+        boxes = boxes[kept].split(pieces)
