@@ -117,6 +117,11 @@ def test_instances_that_differ_in_code_but_not_in_looks_are_told_apart():
     network = ff.capture([one, two], x)
     expected = torch.stack([one(x), two(x)]).detach()
     torch.testing.assert_close(network.logits(x), expected)
+    for scaled in (one, two):
+        scaled.bias.data.zero_()
+    network = ff.capture([one, two], torch.zeros(1, 2))
+    expected = torch.stack([one(x), two(x)]).detach()
+    torch.testing.assert_close(network.logits(x), expected)
 
 
 @pytest.mark.parametrize(
