@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## Make the virtual environment
 
-demo: $(READY) ## Train one small network and show its far field
+demo: $(READY) ## Train two small models and show their far field
 	$(BIN)/farfield demo --out farfield-demo
 
 test: $(READY) ## Run the tests, doctests and examples

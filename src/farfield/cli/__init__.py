@@ -17,10 +17,9 @@ from farfield.errors import FarfieldError
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="farfield")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def farfield(debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def farfield() -> None:
     """Say exactly what a neural classifier does far away from its data."""
-    click.get_current_context().obj = debug
 
 
 farfield.add_command(demo)

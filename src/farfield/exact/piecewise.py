@@ -12,7 +12,7 @@ from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.graph.network import Network
-from farfield.graph.program import FREE, SIZE, Program, Ref, Step, resolve
+from farfield.graph.program import FREE, SIZE, Program, Ref, Step
 from farfield.graph.rules import RULES, Pieces
 
 aten = torch.ops.aten
@@ -67,7 +67,7 @@ def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> 
         return None
     value = SimpleNamespace(shape=step.shape)
     known = {name: constants.get(name, value) for name in step.refs()}
-    args, kwargs = resolve(step.args, known), {k: resolve(v, known) for k, v in step.kwargs.items()}
+    args, kwargs = step.bind(known)
     return "jumps" if jumps(rule.lower(_Recorder(), *args, **kwargs)) else None
 
 
@@ -125,5 +125,5 @@ def _forget(step: Step, rows: set[str]) -> Step:
         return replace(step, args=(step.args[0], list(step.shape)))
     table: dict[str, Any] = {name: Ref(name) for name in step.refs()}
     table |= dict.fromkeys(rows, 1 if step.constant else FREE)
-    kwargs = {key: resolve(item, table) for key, item in step.kwargs.items()}
-    return replace(step, args=resolve(step.args, table), kwargs=kwargs)
+    args, kwargs = step.bind(table)
+    return replace(step, args=args, kwargs=kwargs)

@@ -305,41 +305,30 @@ def mean(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: A
     return domain.affine(Affine(lambda t: t.mean(dims, keepdim), terms=terms, averages=True), value)
 
 
-def _average_pool(target: Any) -> None:
+def _average_pool(target: Any, dims: int) -> None:
     def lower(domain: Domain[V], value: V, kernel: list[int], *args: Any, **kwargs: Any) -> V:
+        sizes = kernel if len(kernel) == dims else kernel * dims
         operation = Affine(
-            lambda t: target(t, kernel, *args, **kwargs),
-            terms=math.prod(kernel) ** (3 if len(kernel) == 1 else 1),
-            averages=True,
+            lambda t: target(t, kernel, *args, **kwargs), terms=math.prod(sizes), averages=True
         )
         return domain.affine(operation, value)
 
     RULES[target] = Rule("affine", lower, "mean over a window")
 
 
-for _target in (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default):
-    _average_pool(_target)
-
-
-def _adaptive_average_pool(target: Any) -> None:
+def _adaptive_average_pool(target: Any, dims: int) -> None:
     def lower(domain: Domain[V], value: Any, output: Any) -> V:
-        spatial = 1 if target is aten.adaptive_avg_pool1d.default else value_rank(target)
-        terms = math.prod(value.shape[-spatial:])
+        terms = math.prod(value.shape[-dims:])
         return domain.affine(Affine(lambda t: target(t, output), terms=terms, averages=True), value)
 
     RULES[target] = Rule("affine", lower, "mean over windows that fit the output")
 
 
-def value_rank(target: Any) -> int:
-    """How many spatial dimensions an adaptive pooling operation has."""
-    return int(str(target).split("pool")[1][0])
-
-
-for _target in (
-    aten.adaptive_avg_pool1d.default,
-    aten.adaptive_avg_pool2d.default,
-    aten._adaptive_avg_pool2d.default,
-    aten.adaptive_avg_pool3d.default,
-    aten._adaptive_avg_pool3d.default,
-):
-    _adaptive_average_pool(_target)
+_average_pool(aten.avg_pool1d.default, 1)
+_average_pool(aten.avg_pool2d.default, 2)
+_average_pool(aten.avg_pool3d.default, 3)
+_adaptive_average_pool(aten.adaptive_avg_pool1d.default, 1)
+_adaptive_average_pool(aten.adaptive_avg_pool2d.default, 2)
+_adaptive_average_pool(aten._adaptive_avg_pool2d.default, 2)
+_adaptive_average_pool(aten.adaptive_avg_pool3d.default, 3)
+_adaptive_average_pool(aten._adaptive_avg_pool3d.default, 3)

@@ -282,7 +282,7 @@ def stated_constants(module: nn.Module, names: Mapping[str, str]) -> dict[str, T
     return {argument: tensor.detach() for argument, tensor in found.items() if tensor is not None}
 
 
-def as_example(example: Any, input_shape: tuple[int, ...] | None = None) -> Tensor:
+def as_example(example: Any) -> Tensor:
     """Turn an example into a tensor of at least one row."""
     tensor = torch.as_tensor(example)
     if tensor.ndim < 2 or len(tensor) == 0:
@@ -294,9 +294,5 @@ def as_example(example: Any, input_shape: tuple[int, ...] | None = None) -> Tens
         raise InputError(
             f"example must hold floating-point numbers; got {tensor.dtype}. Convert it, for "
             "instance with example.float()."
-        )
-    if input_shape is not None and tuple(tensor.shape[1:]) != input_shape:
-        raise InputError(
-            f"example has rows of shape {tuple(tensor.shape[1:])}; the model takes {input_shape}"
         )
     return tensor

@@ -83,7 +83,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
     if is_scikit(model):
-        program, constants, _ = read_scikit(model)
+        program, constants = read_scikit(model)
         network = _finish(program, constants, dtype)
         if rows is not None:
             network.rows(rows, "example")

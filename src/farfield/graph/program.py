@@ -63,6 +63,11 @@ class Step:
             return str(self.target).removesuffix(".default")
         return getattr(self.target, "__name__", str(self.target))
 
+    def bind(self, environment: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The step's arguments with every name replaced by its value."""
+        kwargs = {key: resolve(item, environment) for key, item in self.kwargs.items()}
+        return resolve(self.args, environment), kwargs
+
     def refs(self) -> Iterator[str]:
         """Names that the step reads."""
         yield from _refs(self.args)
@@ -139,8 +144,7 @@ def walk(
     environment: dict[str, Any] = dict(constants)
     environment[program.input] = value
     for step, freed in zip(program.steps, program.last_uses, strict=True):
-        args = resolve(step.args, environment)
-        kwargs = {key: resolve(item, environment) for key, item in step.kwargs.items()}
+        args, kwargs = step.bind(environment)
         if step.target is SIZE:
             environment[step.name] = args[0].shape[args[1]]
         elif step.constant:
@@ -159,8 +163,7 @@ def forward(program: Program, rows: Tensor, constants: Mapping[str, Tensor]) -> 
     """Evaluate ``program`` on plain tensors with the operations themselves."""
     environment: dict[str, Any] = {**constants, program.input: rows}
     for step, freed in zip(program.steps, program.last_uses, strict=True):
-        args = resolve(step.args, environment)
-        kwargs = {key: resolve(item, environment) for key, item in step.kwargs.items()}
+        args, kwargs = step.bind(environment)
         environment[step.name] = step.target(*args, **kwargs)
         for name in freed:
             del environment[name]
@@ -178,8 +181,7 @@ def fold_constants(
     kept: list[Step] = []
     for step in program.steps:
         if step.constant and all(name in values for name in step.refs()):
-            args = resolve(step.args, values)
-            kwargs = {key: resolve(item, values) for key, item in step.kwargs.items()}
+            args, kwargs = step.bind(values)
             values[step.name] = step.target(*args, **kwargs)
         else:
             kept.append(step)
@@ -201,8 +203,8 @@ def _inline(step: Step, values: Mapping[str, Any]) -> Step:
     if not any(name in values for name in step.refs()):
         return step
     table = {name: values.get(name, Ref(name)) for name in step.refs()}
-    kwargs = {key: resolve(item, table) for key, item in step.kwargs.items()}
-    return replace(step, args=resolve(step.args, table), kwargs=kwargs)
+    args, kwargs = step.bind(table)
+    return replace(step, args=args, kwargs=kwargs)
 
 
 def taint(program: Program) -> Program:

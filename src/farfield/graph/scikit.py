@@ -52,12 +52,8 @@ def is_scikit(model: Any) -> bool:
     return type(model).__module__.split(".")[0] == "sklearn"
 
 
-def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor], bool]:
-    """Read a fitted ``MLPClassifier`` or a ``Pipeline`` that ends in one.
-
-    Returns:
-        The program, its constants, and whether it has a single logit.
-    """
+def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor]]:
+    """Read a fitted ``MLPClassifier`` or a ``Pipeline`` that ends in one."""
     named = model.steps if type(model).__name__ == "Pipeline" else [("model", model)]
     parts = [(name, part) for name, part in named if part is not None and part != "passthrough"]
     problems = [
@@ -87,7 +83,7 @@ def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor], bool]:
         writer.source = Source(f"{name} ({type(part).__name__})")
         SCALERS[type(part).__name__](writer, part)
     writer.source = Source(f"{parts[-1][0]} (MLPClassifier)")
-    one_logit = _perceptron(writer, classifier)
+    _perceptron(writer, classifier)
     program = Program(
         steps=tuple(writer.steps),
         input="x",
@@ -96,16 +92,15 @@ def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor], bool]:
         output_shape=(writer.features,),
         width=writer.width,
     )
-    return program, writer.constants, one_logit
+    return program, writer.constants
 
 
-def _perceptron(writer: _Writer, model: Any) -> bool:
+def _perceptron(writer: _Writer, model: Any) -> None:
     if model.activation not in ACTIVATIONS:
         raise CaptureError(
             f"MLPClassifier has activation {model.activation!r}; known are {', '.join(ACTIVATIONS)}"
         )
-    one_logit = bool(model.n_outputs_ == 1)
-    if model.out_activation_ == "logistic" and not one_logit:
+    if model.out_activation_ == "logistic" and model.n_outputs_ > 1:
         raise CaptureError(
             f"MLPClassifier has {model.n_outputs_} independent sigmoid outputs (multi-label); "
             "farfield reads classifiers whose classes exclude one another"
@@ -116,7 +111,6 @@ def _perceptron(writer: _Writer, model: Any) -> bool:
         activation = ACTIVATIONS[model.activation]
         if activation is not None and index + 1 < len(layers):
             writer.step(activation)
-    return one_logit
 
 
 def _standard(writer: _Writer, scaler: Any) -> None:

@@ -21,7 +21,7 @@ from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.kinked import plain_kernel
 from farfield.exact.ray.knots import Trace, together
 from farfield.exact.ray.line_domain import Ends, LeftRange, LineDomain, TooLarge
-from farfield.graph.program import SIZE, Program, Step, resolve
+from farfield.graph.program import SIZE, Program, Step
 from farfield.graph.rules import RULES
 
 CONVOLUTION = torch.ops.aten.convolution.default
@@ -140,8 +140,7 @@ class LineWalk:
         for name in step.refs():
             if name not in known:
                 known[name] = self._constant(name, rows)
-        args = resolve(step.args, known)
-        kwargs = {key: resolve(item, known) for key, item in step.kwargs.items()}
+        args, kwargs = step.bind(known)
         self.domain.kernel = plain_kernel(args) if step.target is CONVOLUTION else None
         return RULES[step.target].lower(self.domain, *args, **kwargs)
 
@@ -155,8 +154,8 @@ class LineWalk:
                 raise AssertionError("only the number of rows is a free size")
             return rows
         known = {ref: self._constant(ref, rows) for ref in step.refs()}
-        args = resolve(step.args, known)
-        return step.target(*args, **{k: resolve(v, known) for k, v in step.kwargs.items()})
+        args, kwargs = step.bind(known)
+        return step.target(*args, **kwargs)
 
 
 def _traces(tree: Any) -> list[Trace]:
