@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farfield import datasets, errors, estimators, evaluate, networks, objectives, scores
+    from farfield.audit.record import Audit
+    from farfield.audit.run import audit
     from farfield.estimators import (
         AnchoredEnsembleClassifier,
         BayesByBackpropClassifier,
@@ -52,6 +54,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AnchoredEnsembleClassifier": "farfield.estimators",
     "Assumptions": "farfield.exact",
+    "Audit": "farfield.audit.record",
     "BayesByBackpropClassifier": "farfield.estimators",
     "BlindArcs": "farfield.exact",
     "Box": "farfield.exact",
@@ -80,11 +83,22 @@ _HOMES = {
     "load": "farfield.estimators",
     "slice_plane": "farfield.exact",
 }
-_MODULES = ("datasets", "errors", "estimators", "evaluate", "networks", "objectives", "scores")
+# ``audit`` is a package that can be called.
+_MODULES = (
+    "audit",
+    "datasets",
+    "errors",
+    "estimators",
+    "evaluate",
+    "networks",
+    "objectives",
+    "scores",
+)
 
 __all__ = [
     "AnchoredEnsembleClassifier",
     "Assumptions",
+    "Audit",
     "BayesByBackpropClassifier",
     "BlindArcs",
     "Box",
@@ -105,6 +119,7 @@ __all__ = [
     "__version__",
     "along",
     "at_infinity",
+    "audit",
     "blind_arcs",
     "capture",
     "check_monotonicity",

@@ -52,10 +52,14 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path):
     assert result.exit_code == 0, result.output
     picture = tmp_path / "new" / "far-field.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in picture.parent.iterdir()] == ["far-field.png"]
-    assert "One ReLU network" in result.output
-    assert "Ensemble of ten" in result.output
-    assert "At infinity" in result.output
+    page = (tmp_path / "new" / "index.html").read_text("utf-8")
+    for title in ("One ReLU network", "Temperature scaling", "MC dropout", "Ensemble of ten"):
+        assert title in result.output
+        folder = title.lower().replace(" ", "-")
+        assert f'href="{folder}/report.html"' in page
+        assert (tmp_path / "new" / folder / "report.html").is_file()
+    names = {path.name for path in picture.parent.iterdir() if path.is_file()}
+    assert names == {"far-field.png", "index.html"}
 
 
 def test_errors_are_one_line_and_exit_with_2(monkeypatch, capsys):

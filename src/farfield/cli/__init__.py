@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import NoReturn
 
 import click
 
 from farfield import __version__
+from farfield.cli.audit import audit
 from farfield.cli.demo import demo
+from farfield.cli.report import report
+from farfield.cli.reproduce import reproduce
+from farfield.cli.train import train
 from farfield.errors import FarfieldError
 
 
@@ -22,15 +27,36 @@ def farfield() -> None:
     """Say exactly what a neural classifier does far away from its data."""
 
 
-farfield.add_command(demo)
+for command in (demo, audit, train, report, reproduce):
+    farfield.add_command(command)
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 an audit failed, 2 bad usage or input."""
+    """Run the command line.
+
+    Exit codes: 0 done, 1 an audit failed its threshold, 2 bad usage or input, 3 a defect of
+    farfield itself, 130 interrupted.
+    """
     try:
-        farfield()
+        sys.exit(farfield(standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("farfield: interrupted; nothing half-written was left behind", err=True)
+        sys.exit(130)
     except FarfieldError as error:
-        if "--debug" in sys.argv:
-            traceback.print_exc()
-        click.echo(f"farfield: {error}", err=True)
-        sys.exit(2)
+        _explain(str(error), 2)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        sys.exit(0)
+    except Exception as error:
+        _explain(f"unexpected {type(error).__name__}: {error}; run again with --debug", 3)
+
+
+def _explain(message: str, code: int) -> NoReturn:
+    """Print one line, or with --debug the traceback, and leave."""
+    if "--debug" in sys.argv:
+        traceback.print_exc()
+    click.echo(f"farfield: {message}", err=True)
+    sys.exit(code)

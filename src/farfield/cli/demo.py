@@ -1,10 +1,14 @@
-"""``farfield demo``: half-moons, one network and one ensemble, seen all the way to infinity."""
+"""``farfield demo``: half-moons, the papers' models, audited side by side out to infinity."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from farfield.cli.moons import Audited
 
 DIRECTIONS = 1440
 FAR_AWAY = 100.0
@@ -16,29 +20,72 @@ FAR_AWAY = 100.0
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("farfield-demo"),
     show_default=True,
-    help="Folder for the picture.",
+    help="Folder for the reports and the picture.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of data and training.")
-@click.option("--quiet", is_flag=True, help="Print nothing but the picture's path.")
+@click.option("--quiet", is_flag=True, help="Print nothing but the path of the page.")
 def demo(out: Path, seed: int, quiet: bool) -> None:
-    """Train two small models on half-moons and show their far field.
+    """Train the papers' models on half-moons, audit them, and compare.
 
-    One ReLU network, and an ensemble of ten. Prints what they say infinitely far out in eight
-    directions, and writes far-field.png: the whole plane as a disc whose rim is infinity.
+    Six models of Know Your Limits. Prints how sure each is far away, writes one report per model,
+    index.html with all of them side by side, and far-field.png: the whole plane as a disc whose
+    rim is infinity.
     """
-    from farfield.cli.moons import far_field_of_moons
-    from farfield.report.console import compass_table
+    from farfield.cli.moons import audited_moons
+    from farfield.cli.progress import stages
     from farfield.report.disc import save_discs
+    from farfield.report.html import write_comparison
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text)
+    with stages(quiet) as progress:
+        results = audited_moons(seed, DIRECTIONS, FAR_AWAY, progress)
+        audits = {}
+        for result in results:
+            folder = out / _slug(result.title)
+            result.found.to_json(folder / "audit.json")
+            result.found.to_html(folder / "report.html")
+            audits[result.title] = (f"{_slug(result.title)}/report.html", result.found)
+        picture = save_discs([result.disc for result in results], out / "far-field.png")
+        page = write_comparison(
+            audits, out / "index.html", title="Half-moons, out to infinity", picture=picture
+        )
+    if not quiet:
+        _print(results)
+        click.echo(f"\nThe whole plane, out to infinity: {picture}")
+        click.echo("All of it side by side: ", nl=False)
+    click.echo(page)
 
-    say("Training one network and an ensemble of ten on 500 half-moon points ...")
-    results = far_field_of_moons(seed, DIRECTIONS, FAR_AWAY)
+
+def _print(results: list[Audited]) -> None:
+    """Print one line per model."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Half-moons: how sure are they infinitely far out?")
+    for heading in (
+        "model",
+        "accuracy",
+        "blind (exact)",
+        "confidence at infinity",
+        "finds the ring",
+    ):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
     for result in results:
-        say(f"\n{result.title}: validation accuracy {result.accuracy:.3f}")
-        say(compass_table(result))
-        say(result.verdict)
-    picture = save_discs(results, out / "far-field.png")
-    click.echo(f"{picture}" if quiet else f"\nThe whole plane, out to infinity: {picture}")
+        circle = next(family for family in result.found.families if family.name == "circle")
+        entropy = next(row for row in result.found.detection if row.score == "predictive_entropy")
+        low, middle, high = circle.confidence[0], circle.confidence[2], circle.confidence[-1]
+        table.add_row(
+            result.title,
+            f"{result.accuracy:.3f}",
+            f"{circle.share:.1%}",
+            f"{middle:.3f} ({low:.3f} to {high:.3f})",
+            f"AUROC {entropy.auroc.value:.3f}",
+        )
+    Console(width=max(100, Console().width)).print(table)
+    click.echo(
+        "Blind: the share of all directions in which the model ends up 99% sure or more; computed "
+        "exactly,\nas arcs of the circle. The ring lies three to four times as far out as the data."
+    )
+
+
+def _slug(title: str) -> str:
+    return title.lower().replace(" ", "-")

@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 # Distance at half the disc's radius, in units of the data's spread.
 HALFWAY = 2.0
 RIM = (1.02, 1.10)
+COLUMNS = 3
 
 
 class Disc(Protocol):
@@ -54,12 +55,16 @@ class Disc(Protocol):
 
 
 def save_discs(results: Sequence[Disc], path: Path) -> Path:
-    """Draw one disc per model side by side and write the picture atomically."""
-    width = 4.6 * len(results) + 1.1
-    figure = new_figure(width, 5.3)
-    axes = figure.subplots(1, len(results), squeeze=False)[0]
-    images = [_draw(axis, result) for axis, result in zip(axes, results, strict=True)]
-    bar = figure.colorbar(images[0], ax=list(axes), shrink=0.8, pad=0.02)
+    """Draw one disc per model, three in a row, and write the picture atomically."""
+    columns = min(COLUMNS, len(results))
+    rows = -(-len(results) // columns)
+    figure = new_figure(4.6 * columns + 1.1, 5.3 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    axes = list(grid.reshape(-1))
+    images = [_draw(axis, result) for axis, result in zip(axes, results, strict=False)]
+    for axis in axes[len(results) :]:
+        axis.axis("off")
+    bar = figure.colorbar(images[0], ax=axes, shrink=0.8 / rows, pad=0.02)
     bar.set_label("confidence")
     return save_figure(figure, path)
 

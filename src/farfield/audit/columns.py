@@ -1,0 +1,218 @@
+"""What is known about the columns of a table, and how their values become a model's inputs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.datasets.column import Column, Fill, filled, positions
+from farfield.errors import InputError
+
+Floats = NDArray[np.float64]
+ColumnKind = Literal["numeric", "categorical"]
+LabelKind = Literal["class", "number"]
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One column of a table and the inputs it becomes.
+
+    Attributes:
+        name: From the file.
+        kind: ``"numeric"`` is one input; ``"categorical"`` is a one-hot code.
+        features: Positions of its inputs in a row, in the order of ``values``.
+        values: Of a category.
+        counts: Rows with each of these values, after imputation.
+        unit: For reading, or None.
+        low: The smallest possible value, ``-inf`` if there is none.
+        high: The largest possible value, ``inf`` if there is none.
+        missing: Rows without a value.
+        fill: What missing values become, or None.
+        sources: Columns of the file that are the one-hot code of this category already.
+    """
+
+    name: str
+    kind: ColumnKind
+    features: tuple[int, ...]
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    unit: str | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    missing: int = 0
+    fill: Fill | None = None
+    sources: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the file that it is read from."""
+        return self.sources or (self.name,)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a numeric column has a bound."""
+        return self.low > -math.inf or self.high < math.inf
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of its inputs: ``column``, or ``column=value`` for every value."""
+        if self.kind == "numeric" or self.sources:
+            return self.reads
+        return tuple(f"{self.name}={value}" for value in self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold; missing bounds are None."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "features": list(self.features),
+            "values": list(self.values),
+            "counts": list(self.counts),
+            "unit": self.unit,
+            "low": self.low if self.low > -math.inf else None,
+            "high": self.high if self.high < math.inf else None,
+            "missing": self.missing,
+            "fill": self.fill,
+            "sources": list(self.sources),
+        }
+
+
+@dataclass(frozen=True)
+class Label:
+    """The column of labels or targets.
+
+    Attributes:
+        name: Of the column.
+        kind: ``"class"`` for class indices, ``"number"`` for the targets of a regression.
+        words: Labels as the file has them, in the order of their indices.
+        class_names: What to call the classes.
+        counts: Rows of each class.
+    """
+
+    name: str
+    kind: LabelKind
+    words: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Exact statistics of every input, of the shape of one row.
+
+    Attributes:
+        count: Number of rows.
+        mean: Mean, float64.
+        std: Standard deviation, divided by the number of rows.
+        low: Smallest value.
+        high: Largest value.
+    """
+
+    count: int
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows in memory.
+
+    Attributes:
+        X: Inputs, ``(rows, *shape)``.
+        y: Class indices (int64), targets (float64), or None without labels.
+        index: Where the rows stand in the file, from 0.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of every input.
+
+    Attributes:
+        levels: Between 0 and 1.
+        values: ``(levels, *shape)``.
+        exact: Whether all rows were used; otherwise a uniform sample.
+        rows: How many rows were used.
+    """
+
+    levels: tuple[float, ...]
+    values: Floats
+    exact: bool
+    rows: int
+
+
+def encode(
+    columns: Sequence[TableColumn], read: Sequence[Column], features: int, where: str
+) -> Floats:
+    """Turn columns as they were read into inputs, ``(rows, features)`` float64.
+
+    Missing values are filled, categories spread out; all were found usable before, so that a
+    value that is not means that the file has changed.
+    """
+    rows = len(read[0]) if read else 0
+    # One input after the other is contiguous this way round.
+    encoded = np.empty((features, rows))
+    parts = iter(read)
+    for column in columns:
+        if column.sources:
+            for feature in column.features:
+                encoded[feature] = prepared(next(parts), "numeric").values
+            good = not not_one_hot(encoded[list(column.features)]).any()
+        else:
+            good = _encode_one(column, prepared(next(parts), column.kind), encoded)
+        if not good:
+            raise InputError(f"{where}: column {column.name!r} changed while the file was read.")
+    return encoded.T
+
+
+def _encode_one(column: TableColumn, read: Column, encoded: Floats) -> bool:
+    """Write the inputs of one column; tell whether all of its values are usable."""
+    if column.fill is not None:
+        read = filled(read, {read.name: column.fill})
+    if column.kind == "numeric":
+        if read.kind != "number":
+            return False
+        encoded[column.features[0]] = read.values
+        return bool(np.isfinite(read.values).all())
+    index = positions(read, column.values)
+    for place, feature in enumerate(column.features):
+        encoded[feature] = index == place
+    return bool((index >= 0).all())
+
+
+def not_one_hot(codes: Floats) -> NDArray[np.bool_]:
+    """Tell which rows of ``(columns, rows)`` are not a single 1 among zeros."""
+    wrong: NDArray[np.bool_] = ~((codes == 0) | (codes == 1)).all(axis=0) | (codes.sum(axis=0) != 1)
+    return wrong
+
+
+def encode_label(label: Label, read: Column, where: str) -> NDArray[Any]:
+    """Turn labels into class indices (int64), or leave targets (float64)."""
+    if label.kind == "number":
+        return read.values.astype(np.float64)
+    index = positions(read.as_category(), label.words)
+    if (index < 0).any():
+        raise InputError(f"{where}: column {label.name!r} changed while the file was read.")
+    return index.astype(np.int64)
+
+
+def prepared(read: Column, kind: ColumnKind) -> Column:
+    """Turn a boolean column into 0 and 1 if it enters as a number, numbers into categories."""
+    if kind == "categorical":
+        return read.as_category()
+    if read.kind == "category" and read.stored_as == "boolean":
+        truth = np.where(read.values < 0, np.nan, positions(read, ("False", "True")))
+        return Column(read.name, "number", truth, read.stored_as)
+    return read

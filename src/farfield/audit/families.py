@@ -1,0 +1,227 @@
+"""Families of directions, and how blind a model is in each.
+
+A direction is *blind* if the model's confidence infinitely far out is at least the threshold. For a
+regressor it is blind if no member's predicted scale grows and the members' means do not part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farfield.audit.findings import Family, Share
+from farfield.audit.subject import Floats, Subject
+from farfield.evaluate import Estimate, clopper_pearson
+from farfield.exact import FarField, at_infinity, blind_arcs
+
+SURE = 0.999
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+THREE = (0.05, 0.5, 0.95)
+# How many numbers the directions of one block may hold.
+BLOCK = 1 << 22
+# How many directions of the circle are looked at for everything but its exact share.
+CIRCLE = 720
+SCORES = (
+    "one_minus_max_probability",
+    "class_variance",
+    "predictive_entropy",
+    "expected_entropy",
+    "mutual_information",
+)
+
+
+@dataclass(frozen=True)
+class Rays:
+    """Rays of one family, before they are followed.
+
+    Attributes:
+        name: Short name.
+        title: What they are.
+        origin: One row, or one per ray.
+        direction: One row per ray.
+        sampled: Whether the directions stand for more than themselves.
+    """
+
+    name: str
+    title: str
+    origin: Any
+    direction: Any
+    sampled: bool
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Directions along single columns, written out a part at a time."""
+
+    ends: list[tuple[int, float]]
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, part: slice) -> Floats:
+        chosen = self.ends[part]
+        directions = np.zeros((len(chosen), self.width))
+        for row, (place, sign) in zip(directions, chosen, strict=True):
+            row[place] = sign
+        return directions
+
+
+def axes(subject: Subject) -> Rays | None:
+    """Both ends of every feature that has no bound there, from the median row: exact."""
+    ends = [
+        (feature.places[0], sign)
+        for feature in subject.moving
+        if not feature.categorical
+        for sign, bound in ((-1.0, feature.low), (1.0, feature.high))
+        if np.isinf(bound)
+    ]
+    if not ends:
+        return None
+    title = "Each feature alone, up and down, from the median row"
+    return Rays("axes", title, subject.centre, Axes(ends, subject.is_free.size), sampled=False)
+
+
+def random_directions(subject: Subject, count: int, rng: np.random.Generator) -> Rays | None:
+    """Directions uniform on the sphere after whitening, each from a row of the data."""
+    if not subject.is_free.any():
+        return None
+    origins = subject.rows[rng.integers(0, len(subject.rows), count)]
+    title = "Random directions, scaled like the data, from rows of the data"
+    directions = subject.whitened_directions(count, rng)
+    return Rays("random", title, origins, directions, sampled=True)
+
+
+def whole_circle(subject: Subject, threshold: float) -> Family | None:
+    """Two free inputs: every direction there is, as exact arcs of the circle."""
+    if subject.is_free.size != 2 or not subject.is_free.all() or not subject.piecewise:
+        return None
+    if subject.task != "classification":
+        return None
+    angles = np.linspace(0.0, 2 * np.pi, CIRCLE, endpoint=False)
+    rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    title = "Every direction of the plane, from the median row"
+    shown = follow(subject, Rays("circle", title, subject.centre, rays, sampled=False), threshold)
+    return replace(shown, share=blind_arcs(subject.network, threshold).share)
+
+
+def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -> Rays | None:
+    """From the mean of the data through given rows and on; bounded columns stay where they are."""
+    chosen = rows[np.linspace(0, len(rows) - 1, min(limit, len(rows))).round().astype(int)]
+    flat = chosen.reshape(len(chosen), -1)
+    mean = np.where(subject.is_free, subject.mean, subject.centre.reshape(-1))
+    directions = np.where(subject.is_free, flat - mean, 0.0)
+    moving = (directions != 0).any(axis=1)
+    if not moving.any():
+        return None
+    shape = (-1, *rows.shape[1:])
+    origins = np.where(subject.is_free, mean, flat)[moving].reshape(shape)
+    return Rays(name, title, origins, directions[moving].reshape(shape), sampled=True)
+
+
+def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
+    """Follow a family to infinity, a block of rays at a time, and count."""
+    size = max(1, BLOCK // subject.is_free.size)
+    parts = [
+        _facts(subject, rays, slice(first, first + size), threshold)
+        for first in range(0, len(rays.direction), size)
+    ]
+    facts = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    count = len(facts["blind"])
+    share = _share(int(facts["blind"].sum()), count, rays.sampled)
+    reach = float(facts["reach"].median())
+    if subject.task == "regression":
+        return Family(rays.name, rays.title, share, count, (), {}, reach, (), {}, 0.0)
+    label = facts["label"]
+    return Family(
+        name=rays.name,
+        title=rays.title,
+        share=share,
+        rays=count,
+        confidence=quantiles(facts["confidence"], QUANTILES),
+        classes={
+            name: float((label == place).double().mean())
+            for place, name in enumerate(subject.classes)
+            if bool((label == place).any())
+        },
+        reach=reach,
+        settled=quantiles(facts["settled"], THREE),
+        scores={name: quantiles(facts[name], THREE) for name in SCORES},
+        disagreeing=float(facts["disagreeing"].double().mean()),
+    )
+
+
+def _facts(subject: Subject, rays: Rays, part: slice, threshold: float) -> dict[str, Tensor]:
+    """What is counted, for one block of rays, ``(rays,)`` each."""
+    directions = torch.as_tensor(rays.direction[part], dtype=torch.float64)
+    shared = np.ndim(rays.origin) == directions.ndim - 1
+    far = at_infinity(subject.network, rays.origin if shared else rays.origin[part], directions)
+    per_step = subject.in_deviations(directions)
+    found = {
+        "blind": is_blind(subject, far, threshold),
+        "reach": far.reach.amax(dim=0) * per_step,
+    }
+    if subject.task == "classification":
+        found |= {
+            "confidence": far.confidence,
+            "label": far.label,
+            "settled": settled(far) * per_step,
+            "disagreeing": disagreeing(far),
+        }
+        found |= {name: far.score(name) for name in SCORES}
+    return found
+
+
+def is_blind(subject: Subject, far: FarField, threshold: float) -> Tensor:
+    """``(rays,)`` whether the model says nothing about being far away."""
+    if subject.task == "classification":
+        return far.confidence >= threshold
+    means, scales = regression_slopes(subject, far)
+    spread = means.std(dim=0, correction=0)
+    apart = spread > 1e-9 * means.abs().amax(dim=0).clamp_min(1e-300)
+    grows = torch.zeros_like(apart) if scales is None else (scales > 0).any(dim=0)
+    return ~(apart | grows)
+
+
+def regression_slopes(subject: Subject, far: FarField) -> tuple[Tensor, Tensor | None]:
+    """Slopes of the members' means and, where predicted, raw scales: ``(instances, rays)``."""
+    if subject.network.one_logit:
+        return far.slope[..., 1], None
+    return far.slope[..., 0], far.slope[..., 1]
+
+
+def disagreeing(far: FarField) -> Tensor:
+    """``(rays,)`` whether the instances end in different classes."""
+    return (far.winner != far.winner[:1]).any(dim=0)
+
+
+def settled(far: FarField) -> Tensor:
+    """``(rays,)`` from where on every instance is 99.9% sure of one common class.
+
+    Infinite where they never are, or where the members disagree; NaN where smooth activations
+    only approach their limits, so that no distance is known.
+    """
+    distance = far.distance(SURE).amax(dim=0)
+    return torch.where(disagreeing(far), torch.inf, distance)
+
+
+def quantiles(values: Tensor, levels: tuple[float, ...]) -> tuple[float, ...]:
+    """Order statistics, so that infinite values stay infinite; NaN counts as the largest."""
+    if not values.numel():
+        return ()
+    ordered = values.double().sort().values
+    places = [min(len(ordered) - 1, int(level * len(ordered))) for level in levels]
+    return tuple(float(ordered[place]) for place in places)
+
+
+def share_value(share: Share) -> float:
+    """The number itself, exact or estimated."""
+    return share.value if isinstance(share, Estimate) else share
+
+
+def _share(blind: int, count: int, sampled: bool) -> Share:
+    return clopper_pearson(blind, count) if sampled else blind / count

@@ -1,0 +1,407 @@
+"""What an audit finds, as plain data: every number that a report shows is in here.
+
+A share that was counted over all directions of a family is a ``float``; one that was sampled is an
+:class:`~farfield.evaluate.Estimate` with its interval. Distances are in the feature's own units;
+infinity means never. Nothing here grows with the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from farfield.evaluate import Estimate
+
+Share = float | Estimate
+Task = Literal["classification", "regression"]
+Kind = Literal["numeric", "bounded", "categorical"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in one number and one sentence.
+
+    Attributes:
+        passed: Whether every blind share is at most ``max_blind``; ``None`` if none was asked for.
+        blind: The largest blind share over the families of directions.
+        family: The family that has it.
+        threshold: The confidence at infinity from which on a direction counts as blind.
+        max_blind: The share that the user allows, if one was given.
+        sentence: The verdict in words.
+    """
+
+    passed: bool | None
+    blind: float
+    family: str
+    threshold: float
+    max_blind: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What was audited.
+
+    Attributes:
+        source: Where it came from, such as a file name.
+        kind: How it was read: ``onnx``, ``pt2``, ``estimator``, ``module`` and so on.
+        instances: How many networks vote.
+        inputs: The shape of one row.
+        classes: Names of the classes; for a regressor, of the outputs.
+        parameters: How many weights, all instances together.
+        notes: What reading it did that the user may want to know.
+        sha256: Of the model's file, if it was one.
+    """
+
+    source: str
+    kind: str
+    instances: int
+    inputs: tuple[int, ...]
+    classes: tuple[str, ...]
+    parameters: int
+    notes: tuple[str, ...] = ()
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data that the model was audited on.
+
+    Attributes:
+        source: Where it came from.
+        rows: How many rows.
+        features: How many columns the model sees.
+        class_counts: Name of a class to its number of rows; empty without labels.
+        missing: Name of a column to how many values were missing and imputed.
+        constant: Columns that hold one value only.
+        sampled: How many rows the distances and curves were computed from.
+        sha256: Of the file, if it was one.
+    """
+
+    source: str
+    rows: int
+    features: int
+    class_counts: Mapping[str, int]
+    missing: Mapping[str, int]
+    constant: tuple[str, ...]
+    sampled: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of directions, and how many of them the model is blind in.
+
+    Attributes:
+        name: Short name, the key of ``Audit.blindness``.
+        title: What the directions are.
+        share: The blind share: exact, or with its interval where directions were sampled.
+        rays: How many rays were followed to infinity.
+        confidence: Quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the confidence at infinity.
+        classes: Name of a class to the share of rays that end in it.
+        reach: Median distance from which on nothing changes any more, in standard deviations.
+        settled: Quantiles 0.05, 0.5 and 0.95 of the distance from which on the confidence stays
+            above 99.9%; infinity where it never does. In standard deviations of the data.
+        scores: Name of a score to its quantiles 0.05, 0.5 and 0.95 at infinity.
+        disagreeing: Share of rays on which the instances end in different classes.
+    """
+
+    name: str
+    title: str
+    share: Share
+    rays: int
+    confidence: tuple[float, ...]
+    classes: Mapping[str, float]
+    reach: float
+    settled: tuple[float, ...]
+    scores: Mapping[str, tuple[float, ...]]
+    disagreeing: float
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of one feature: what happens when only this feature goes up, or down.
+
+    Attributes:
+        bound: Where the feature stops, if it has a bound on this side; else ``None``, and the end
+            is infinity.
+        label: The class that most of the sampled rows end in.
+        share: Share of the sampled rows that do.
+        confidence: Smallest, median and largest confidence at the end.
+        blind: Share of the sampled rows that end with the threshold's confidence or more.
+        votes: Name of a class to the mean share of instances that end in it.
+        distance: Quantiles 0.05, 0.5 and 0.95 over the rows: how far until the confidence is above
+            99.9% for good, in the feature's units.
+        beyond: The same point, in standard deviations beyond the training range (negative: inside).
+        assumptions: Share of rows in whose last region Proposition 2's assumptions hold; ``None``
+            where they were not checked, or where the feature is bounded.
+        scores: Name of a score to its median at the end.
+    """
+
+    bound: float | None
+    label: str
+    share: float
+    confidence: tuple[float, float, float]
+    blind: float
+    votes: Mapping[str, float]
+    distance: tuple[float, float, float]
+    beyond: tuple[float, float, float]
+    assumptions: float | None
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a categorical feature: every sampled row moved to it.
+
+    Attributes:
+        value: The category.
+        rows: How many rows of the data have it.
+        confidence: Mean confidence before, and after the move.
+        changed: Share of the sampled rows whose predicted class changes.
+    """
+
+    value: str
+    rows: int
+    confidence: tuple[float, float]
+    changed: float
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature: a numeric one with two ends, or a categorical one with its values.
+
+    Attributes:
+        name: Its name.
+        kind: ``numeric``, ``bounded`` (on at least one side) or ``categorical``.
+        unit: Its unit, or nothing.
+        low: Smallest value in the data.
+        high: Largest value.
+        mean: Mean over all rows.
+        std: Standard deviation over all rows.
+        down: What happens as it goes down; ``None`` if categorical or constant and bounded.
+        up: What happens as it goes up.
+        curve: Confidence of the median row along the feature: from far down through the data to
+            far up; at the ``t`` of ``Audit.curve_steps``, both ends being the limits.
+        values: For a categorical feature, its values.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    low: float
+    high: float
+    mean: float
+    std: float
+    down: End | None
+    up: End | None
+    curve: tuple[float, ...]
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ray:
+    """One ray through to infinity.
+
+    Attributes:
+        name: What it is.
+        unit: What ``t`` counts.
+        t: Distances, growing; the first is 0.
+        scores: Name of a score (``confidence`` among them) to its values at ``t``.
+        limits: Name of a score to its value at infinity.
+        reach: From where on nothing changes.
+        first: Smallest ``t`` with a confidence of 99.9%, exact; ``None`` if it was not computed.
+        pieces: How many affine pieces the ray has, if they were counted.
+    """
+
+    name: str
+    unit: str
+    t: tuple[float, ...]
+    scores: Mapping[str, tuple[float, ...]]
+    limits: Mapping[str, float]
+    reach: float
+    first: float | None = None
+    pieces: int | None = None
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Two features on a grid, all others at the median row.
+
+    Attributes:
+        x: Name of the feature along the columns.
+        y: Name of the feature along the rows.
+        extent: Left, right, bottom and top.
+        shape: Rows and columns of the grids; rows run from bottom to top.
+        grids: Name of a layer (a score, ``gradient``) to its values, row by row, each a byte, in
+            base64. The outermost rows and columns lie on the edges of the window.
+        ranges: Name of a layer to the values that bytes 0 and 255 stand for.
+        edges: Borders of the exact linear regions: segments ``(x0, y0, x1, y1)``.
+        boundaries: Decision boundaries inside of the regions, as segments.
+        regions: How many regions there are in the window; ``None`` if they were not computed.
+        points: A sample of the data: ``(x, y, class)``; class -1 without labels.
+    """
+
+    x: str
+    y: str
+    extent: tuple[float, float, float, float]
+    shape: tuple[int, int]
+    grids: Mapping[str, str]
+    ranges: Mapping[str, tuple[float, float]]
+    edges: tuple[tuple[float, float, float, float], ...] = ()
+    boundaries: tuple[tuple[float, float, float, float], ...] = ()
+    regions: int | None = None
+    points: tuple[tuple[float, float, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One bar of the reliability diagram."""
+
+    lower: float
+    upper: float
+    points: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Health:
+    """How good the model is on the data it was given, with labels.
+
+    Attributes:
+        rows: How many rows were used.
+        numbers: ``accuracy``, ``nll``, ``brier``, ``ece`` and so on (for a regressor ``rmse``,
+            ``nll``, ``coverage`` and so on) with intervals.
+        reliability: The bars of the reliability diagram.
+        mmc: Mean of the largest probability over the rows.
+    """
+
+    rows: int
+    numbers: Mapping[str, Estimate]
+    reliability: tuple[Bin, ...] = ()
+    mmc: float | None = None
+
+
+@dataclass(frozen=True)
+class Detected:
+    """How well one score tells one out-of-distribution set from the data.
+
+    Attributes:
+        dataset: Name of the set.
+        score: Name of the score; ``mahalanobis`` and ``nearest`` do not look at the logits.
+        reference: Whether it is such a reference.
+        auroc: Chance that an out-point scores higher than an in-point.
+        aupr: Average precision, out-points positive.
+        fpr95: Share of out-points at least as confident as the 5th percentile of in-points.
+        rows: How many out-points.
+    """
+
+    dataset: str
+    score: str
+    reference: bool
+    auroc: Estimate
+    aupr: Estimate
+    fpr95: Estimate
+    rows: int
+
+
+@dataclass(frozen=True)
+class OutSet:
+    """One out-of-distribution set as the model sees it.
+
+    Attributes:
+        name: Its name.
+        source: Where it came from.
+        rows: How many rows.
+        mmc: Mean of the largest probability over its rows.
+        certain: Share of its rows with the threshold's confidence or more.
+    """
+
+    name: str
+    source: str
+    rows: int
+    mmc: float
+    certain: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One example image and what happens along its ray.
+
+    Attributes:
+        title: What it is.
+        images: PNG files as data URIs: the image, and where its ray first reaches 99.9%.
+        captions: One caption for each.
+        ray: The confidence along the ray.
+    """
+
+    title: str
+    images: tuple[str, ...]
+    captions: tuple[str, ...]
+    ray: Ray
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """A regressor at one end of one feature.
+
+    Attributes:
+        feature: Name of the feature.
+        side: ``up`` or ``down``.
+        collapses: Share of the sampled rows whose predicted scale shrinks to its smallest value.
+        scale_slope: Median growth of the raw scale per unit.
+        spread_slope: Median growth of the standard deviation between members per unit.
+    """
+
+    feature: str
+    side: Literal["up", "down"]
+    collapses: float
+    scale_slope: float
+    spread_slope: float
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that can be done.
+
+    Attributes:
+        name: What it is called.
+        what: What it would give for this model.
+        proven: Whether it carries a proof about all directions.
+        command: How to do it.
+    """
+
+    name: str
+    what: str
+    proven: bool
+    command: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Before and after the guard.
+
+    Attributes:
+        promise: What the certificate says, in words.
+        rows: Name of a quantity to its value before and after.
+        certificate: The certificate's numbers.
+    """
+
+    promise: str
+    rows: Mapping[str, tuple[float, float]]
+    certificate: Mapping[str, float | str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is needed to do it again."""
+
+    farfield: str
+    versions: Mapping[str, str]
+    machine: str
+    seed: int
+    seconds: float
+    made: str
+    settings: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,225 @@
+"""Models as a user names them: a file, a folder of files, a Python factory, or an object.
+
+Files are read without running anything that is in them. A factory runs the user's own code, and
+only when that was asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from farfield.errors import CaptureError, FarfieldError, InputError
+from farfield.estimators import load
+from farfield.graph.models import capture
+from farfield.graph.network import Label, Network, join
+
+Kind = Literal["onnx", "pt2", "estimator", "factory", "ensemble", "object"]
+FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model that was loaded.
+
+    Attributes:
+        network: The model as a checked op graph.
+        kind: What it was loaded from.
+        where: The path, the factory, or the type of the object that it came from.
+        class_labels: The names of its classes, or ``None`` if nothing says them.
+        feature_names: The names of its features, or ``None``.
+        estimator: The fitted object behind it, where there is one.
+    """
+
+    network: Network
+    kind: Kind
+    where: str
+    class_labels: tuple[Label, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    estimator: Any = None
+
+
+def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> LoadedModel:
+    """Load any model that farfield can follow.
+
+    Args:
+        model: A path to an ``.onnx`` or ``.pt2`` file or to a saved farfield estimator; a folder
+            of such files, or a list of models, which become the instances of one ensemble; a
+            factory ``package.module:function``, which is imported and called without arguments;
+            or a Python object that :func:`farfield.capture` takes.
+        example: One batch of inputs, for models that do not know their input's shape.
+        allow_code: Whether a factory may run.
+
+    Returns:
+        The model.
+
+    Raises:
+        InputError: If there is no such model, or a factory was named without ``allow_code``.
+        CaptureError: If the model cannot be read.
+    """
+    if isinstance(model, (list, tuple)):
+        return _ensemble(list(model), f"{len(model)} models", example, allow_code)
+    if not isinstance(model, (str, os.PathLike)):
+        return _from_object(model, example, "object", type(model).__name__)
+    path = Path(model)
+    if path.is_dir():
+        return _ensemble(_files_in(path), str(path), example, allow_code)
+    if path.is_file():
+        return _from_file(path, example)
+    text = os.fspath(model)
+    if isinstance(text, str) and FACTORY.fullmatch(text):
+        return _from_factory(text, example, allow_code)
+    raise InputError(
+        f"there is no model {text!r}; name an .onnx or .pt2 file, a saved farfield estimator, a "
+        "folder of them, or a factory package.module:function"
+    )
+
+
+def _from_file(path: Path, example: Any) -> LoadedModel:
+    kind = _kind_of(path)
+    if kind == "estimator":
+        return _from_object(load(path), example, "estimator", str(path))
+    if kind is None:
+        raise InputError(
+            f"cannot tell what model {path} is ({path.suffix or 'no'} suffix); farfield reads "
+            ".onnx and .pt2 files and estimators that were saved by estimator.save"
+        )
+    try:
+        network = capture(path)
+    except CaptureError:
+        if example is None or kind != "onnx":
+            raise
+        # The file may leave its input's shape open; the example is only asked then, so that data
+        # that does not fit is reported by its columns and not as a bad example.
+        network = capture(path, example)
+    return LoadedModel(network, kind, str(path), network.labels, network.features)
+
+
+def _kind_of(path: Path) -> Literal["onnx", "pt2", "estimator"] | None:
+    """What a file is by its suffix; saved estimators may have any, and are known by their head."""
+    if path.suffix.lower() == ".onnx":
+        return "onnx"
+    if path.suffix.lower() == ".pt2":
+        return "pt2"
+    try:
+        with path.open("rb") as file:
+            head = file.read(9)
+            size = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    opens = len(head) == 9 and head[8:] == b"{" and struct.unpack("<Q", head[:8])[0] <= size - 8
+    return "estimator" if opens or path.suffix.lower() == ".safetensors" else None
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The models in a folder, by name; other files are left alone."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(f"cannot read {folder}: {error.strerror or error}") from error
+    models = [path for path in files if not path.name.startswith(".") and _kind_of(path)]
+    if not models:
+        raise InputError(
+            f"there is no model in the folder {folder}; it has {len(files)} files, none of them "
+            ".onnx, .pt2 or a saved farfield estimator"
+        )
+    return models
+
+
+def _ensemble(models: Sequence[Any], where: str, example: Any, allow_code: bool) -> LoadedModel:
+    """Load models as the instances of one; they must agree in inputs and classes."""
+    if not models:
+        raise InputError("the list of models is empty; name at least one")
+    if all(isinstance(model, nn.Module) for model in models):
+        return _from_object(list(models), example, "ensemble", where)
+    members = [load_model(model, example, allow_code=allow_code) for model in models]
+    if len(members) == 1:
+        return members[0]
+    first = members[0]
+    for member in members[1:]:
+        here, there = first.network, member.network
+        if (here.input_shape, here.classes) != (there.input_shape, there.classes):
+            raise InputError(
+                f"the models do not fit together: {first.where} takes {here.input_shape} and has "
+                f"{here.classes} classes, {member.where} takes {there.input_shape} and has "
+                f"{there.classes}"
+            )
+    labels = _agreed([(member.where, member.class_labels) for member in members], "classes")
+    features = _agreed([(member.where, member.feature_names) for member in members], "features")
+    network = replace(
+        join([replace(member.network, labels=None, features=None) for member in members]),
+        labels=labels,
+        features=features,
+    )
+    return LoadedModel(network, "ensemble", where, labels, features)
+
+
+def _agreed(stated: list[tuple[str, tuple[Any, ...] | None]], what: str) -> Any:
+    """What every model says that says anything."""
+    found: tuple[str, tuple[Any, ...]] | None = None
+    for name, values in stated:
+        if values is None:
+            continue
+        if found is not None and found[1] != values:
+            raise InputError(
+                f"the models do not fit together: {found[0]} has the {what} "
+                f"{_listed(found[1])}, {name} has {_listed(values)}"
+            )
+        found = found or (name, values)
+    return None if found is None else found[1]
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
+
+
+def _from_factory(spec: str, example: Any, allow_code: bool) -> LoadedModel:
+    """Import the user's module and call the function."""
+    if not allow_code:
+        raise InputError(
+            f"{spec!r} is Python code, which would be imported and run; if you trust it, say so "
+            "with --allow-code (in Python: allow_code=True)"
+        )
+    module, _, name = spec.partition(":")
+    try:
+        with _working_folder_first():
+            function = getattr(importlib.import_module(module), name)
+            made = function()
+    except FarfieldError:
+        raise
+    except Exception as error:  # the user's own code may raise anything
+        raise InputError(
+            f"the factory {spec!r} failed with {type(error).__name__}: {error}"
+        ) from error
+    if isinstance(made, (str, os.PathLike)):
+        raise InputError(f"the factory {spec!r} returned {made!r}; it has to return a model")
+    return _from_object(made, example, "factory", spec)
+
+
+@contextmanager
+def _working_folder_first() -> Iterator[None]:
+    """Let modules of the working folder be imported, as ``python -m`` does."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def _from_object(model: Any, example: Any, kind: Kind, where: str) -> LoadedModel:
+    knows_its_shape = hasattr(model, "n_features_in_")
+    network = capture(model, None if knows_its_shape else example)
+    estimator = model if hasattr(model, "fit") else None
+    return LoadedModel(network, kind, where, network.labels, network.features, estimator)

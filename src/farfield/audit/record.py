@@ -1,0 +1,190 @@
+"""An audit: plain data that can be written to JSON, read back, and rendered without recomputing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from farfield.audit.findings import (
+    Collapse,
+    Comparison,
+    DataFacts,
+    Detected,
+    Family,
+    Feature,
+    Health,
+    ModelFacts,
+    OutSet,
+    Picture,
+    Provenance,
+    Ray,
+    Remedy,
+    Share,
+    Surface,
+    Task,
+    Verdict,
+)
+from farfield.errors import InputError
+from farfield.files import replacing
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a model does far away from its data. Made by :func:`farfield.audit`.
+
+    Attributes:
+        verdict: The answer in one number and one sentence.
+        task: Whether the model classifies or regresses.
+        model: What was audited.
+        data: On what data.
+        families: Families of directions with their blind shares.
+        features: One entry per feature, in the order of the columns; empty for images.
+        curve_steps: The signed distances of every feature's ``curve``, in standard deviations.
+        rays: Rays through to infinity.
+        surfaces: Two features at a time.
+        health: How good the model is on labelled data; ``None`` without labels.
+        detection: Every score on every out-of-distribution set.
+        out_sets: The out-of-distribution sets.
+        pictures: For image models, examples.
+        collapses: For regressors, where the predicted scale collapses.
+        remedies: What can be done.
+        guard: Before and after the guard; ``None`` if it was not asked for.
+        provenance: What is needed to do it again.
+        schema_version: Version of this layout.
+    """
+
+    __pydantic_config__: ClassVar = {"ser_json_inf_nan": "strings", "extra": "forbid"}
+
+    verdict: Verdict
+    task: Task
+    model: ModelFacts
+    data: DataFacts
+    families: tuple[Family, ...]
+    features: tuple[Feature, ...]
+    curve_steps: tuple[float, ...]
+    rays: tuple[Ray, ...]
+    surfaces: tuple[Surface, ...]
+    health: Health | None
+    detection: tuple[Detected, ...]
+    out_sets: tuple[OutSet, ...]
+    pictures: tuple[Picture, ...]
+    collapses: tuple[Collapse, ...]
+    remedies: tuple[Remedy, ...]
+    guard: Comparison | None
+    provenance: Provenance
+    schema_version: int = field(default=SCHEMA_VERSION)
+
+    @property
+    def blindness(self) -> Mapping[str, Share]:
+        """Family of directions to the share that the model is blind in."""
+        return {family.name: family.share for family in self.families}
+
+    @property
+    def passed(self) -> bool:
+        """Whether the audit passed; true if no limit was asked for."""
+        return self.verdict.passed is not False
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Write the audit as JSON; infinity and NaN become strings.
+
+        Args:
+            path: Where to write it, whole or not at all; nowhere if ``None``.
+
+        Returns:
+            The text.
+        """
+        text = _adapter().dump_json(self, indent=1).decode()
+        if path is not None:
+            with replacing(Path(path)) as file:
+                file.write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> Audit:
+        """Read an audit that :meth:`to_json` wrote.
+
+        Args:
+            source: A path.
+
+        Raises:
+            InputError: If it is not an audit, or one of another layout.
+        """
+        path = Path(source)
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+        return parse(text, str(path))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the report: one self-contained page.
+
+        Returns:
+            The path.
+        """
+        from farfield.report.html import write_report
+
+        return write_report(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        """Show the essentials in a notebook."""
+        from farfield.report.html import notebook_summary
+
+        return notebook_summary(self)
+
+    def __str__(self) -> str:
+        from farfield.report.audit_text import format_audit
+
+        return format_audit(self)
+
+
+@cache
+def _adapter() -> TypeAdapter[Audit]:
+    """The reader and writer of the layout."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Audit)
+
+
+def parse(text: bytes, where: str) -> Audit:
+    """Read an audit from JSON bytes.
+
+    Raises:
+        InputError: What is wrong, and where in the text.
+    """
+    from pydantic import ValidationError
+
+    version = _version(text, where)
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{where} has schema version {version!r}, this farfield reads {SCHEMA_VERSION}; make "
+            "the audit again or use the version that wrote it"
+        )
+    try:
+        return _adapter().validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the top"
+        raise InputError(
+            f"{where} is not a farfield audit: {first['msg']} at {place} "
+            f"({error.error_count()} problems in all); pass an audit.json that farfield wrote"
+        ) from None
+
+
+def _version(text: bytes, where: str) -> Any:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON: {error}; pass an audit.json") from None
+    if not isinstance(raw, dict) or "schema_version" not in raw:
+        raise InputError(f"{where} is JSON, but not a farfield audit: it has no schema_version")
+    return raw["schema_version"]

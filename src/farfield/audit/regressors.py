@@ -1,0 +1,44 @@
+"""Regressors far away: where the predicted scale collapses, and how fast the members part."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from farfield.audit.families import regression_slopes
+from farfield.audit.findings import Collapse
+from farfield.audit.subject import Subject
+from farfield.exact import at_infinity
+
+ROWS = 50
+
+
+def collapses(subject: Subject) -> tuple[Collapse, ...]:
+    """Look at both open ends of every numeric feature.
+
+    The scale of a head is ``softplus(rho) + eps``: it shrinks to ``eps`` where the slope of ``rho``
+    is negative. The standard deviation between members grows like ``t * std(slopes of means)``.
+    """
+    rows = subject.spread(ROWS)
+    found = []
+    for feature in subject.moving:
+        if feature.categorical:
+            continue
+        for sign, bound in ((-1.0, feature.low), (1.0, feature.high)):
+            if np.isfinite(bound):
+                continue
+            direction = np.zeros(rows.shape[1])
+            direction[feature.places[0]] = sign
+            far = at_infinity(subject.network, rows, direction)
+            means, scales = regression_slopes(subject, far)
+            shrinking = torch.zeros(len(rows)) if scales is None else (scales < 0).all(dim=0)
+            found.append(
+                Collapse(
+                    feature=feature.name,
+                    side="up" if sign > 0 else "down",
+                    collapses=float(shrinking.double().mean()),
+                    scale_slope=0.0 if scales is None else float(scales.median()),
+                    spread_slope=float(means.std(dim=0, correction=0).median()),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""What an audit looks at: a captured network, a sample of its data, and what may be moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf
+from torch import Tensor
+
+from farfield.audit.findings import Task
+from farfield.errors import UnsupportedOperation
+from farfield.exact.piecewise import require_piecewise_affine
+from farfield.graph.network import Network
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moving:
+    """One feature that a user sees: a numeric column, or the columns of a one-hot block.
+
+    Attributes:
+        name: Its name.
+        places: Its columns in a row of the model's input.
+        unit: Its unit, or nothing.
+        low: Its lower bound, minus infinity if it has none.
+        high: Its upper bound.
+        values: Its categories; empty for a numeric feature.
+        counts: How many rows have each category.
+    """
+
+    name: str
+    places: tuple[int, ...]
+    unit: str = ""
+    low: float = -np.inf
+    high: float = np.inf
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def categorical(self) -> bool:
+        """Whether it is moved between values instead of scaled."""
+        return bool(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model together with a sample of its data.
+
+    Attributes:
+        network: The captured model.
+        task: Whether it classifies or regresses.
+        classes: Names of the classes.
+        moving: The features in the order of their columns; empty for images.
+        rows: ``(rows, *input)`` a sample of the data.
+        labels: ``(rows,)`` their classes, or ``None``.
+        low: ``(inputs,)`` smallest value of each column over all rows.
+        high: ``(inputs,)`` largest value.
+        mean: ``(inputs,)`` mean over all rows.
+        std: ``(inputs,)`` standard deviation over all rows.
+    """
+
+    network: Network
+    task: Task
+    classes: tuple[str, ...]
+    moving: tuple[Moving, ...]
+    rows: Floats
+    labels: NDArray[np.int64] | None
+    low: Floats
+    high: Floats
+    mean: Floats
+    std: Floats
+
+    @property
+    def is_image(self) -> bool:
+        """Whether rows have more than one dimension."""
+        return len(self.network.input_shape) > 1
+
+    @cached_property
+    def scale(self) -> Floats:
+        """``(inputs,)`` one standard deviation; 1 for constant columns."""
+        return np.where(self.std > 0, self.std, 1.0)
+
+    @cached_property
+    def centre(self) -> Floats:
+        """The median row; of a one-hot block, its most frequent category."""
+        flat = self.rows.reshape(len(self.rows), -1)
+        median = np.median(flat, axis=0)
+        for feature in self.moving:
+            if feature.categorical:
+                block = list(feature.places)
+                median[block] = 0.0
+                median[block[int(flat[:, block].sum(axis=0).argmax())]] = 1.0
+        return median.reshape(self.rows.shape[1:])
+
+    @cached_property
+    def is_free(self) -> NDArray[np.bool_]:
+        """``(inputs,)`` columns that may grow without bound on both sides."""
+        free = np.ones(int(np.prod(self.rows.shape[1:])), dtype=bool)
+        for feature in self.moving:
+            if feature.categorical or np.isfinite([feature.low, feature.high]).any():
+                free[list(feature.places)] = False
+        return free
+
+    @cached_property
+    def piecewise(self) -> bool:
+        """Whether every operation has affine pieces that meet, so that rays can be walked."""
+        try:
+            require_piecewise_affine(self.network, "this", continuous=True)
+        except UnsupportedOperation:
+            return False
+        return True
+
+    def spread(self, count: int) -> Floats:
+        """Rows that stand for the data: evenly spaced in the sample, at most ``count``."""
+        places = np.linspace(0, len(self.rows) - 1, min(count, len(self.rows))).round().astype(int)
+        chosen: Floats = self.rows[np.unique(places)]
+        return chosen
+
+    def whitened_directions(self, count: int, rng: np.random.Generator) -> Floats:
+        """Directions that are uniform on the sphere after whitening by the data.
+
+        ``direction = S^(1/2) u`` with ``u`` uniform on the sphere and ``S`` the covariance of the
+        free columns, shrunk as Ledoit and Wolf (2004) do. All other columns stay.
+        """
+        places = np.flatnonzero(self.is_free)
+        drawn = rng.standard_normal((count, len(places)))
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        standard = (self.rows.reshape(len(self.rows), -1) - self.mean)[:, places]
+        standard = standard / self.scale[places]
+        directions = np.zeros((count, self.is_free.size))
+        if len(standard) > 1 and len(places) <= MOST_WHITENED:
+            covariance, _ = ledoit_wolf(standard)
+            values, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+            drawn = drawn @ root
+        directions[:, places] = drawn * self.scale[places]
+        return directions.reshape(count, *self.rows.shape[1:])
+
+    def in_deviations(self, directions: Tensor) -> Tensor:
+        """``(rays,)`` how many standard deviations one step along a direction is."""
+        scale = torch.from_numpy(self.scale).to(directions)
+        lengths: Tensor = (directions.flatten(1) / scale).norm(dim=1)
+        return lengths
+
+
+# Above this many columns, directions are scaled column by column: a full covariance costs d^3.
+MOST_WHITENED = 2000

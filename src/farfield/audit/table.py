@@ -1,0 +1,272 @@
+"""Tables as data to audit: from a file, arrays or a data frame to what a model takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from farfield.audit.columns import (
+    Label,
+    LabelKind,
+    Rows,
+    Summary,
+    TableColumn,
+    encode,
+    encode_label,
+)
+from farfield.audit.schema import Schema, read_schema
+from farfield.audit.table_choices import Choices
+from farfield.audit.table_fit import fitted_columns, fitted_label
+from farfield.audit.table_labels import build_label
+from farfield.audit.table_layout import lay_out
+from farfield.audit.table_scan import batch_rows, scan
+from farfield.audit.table_source import Source, as_type
+from farfield.datasets.column import Column, Impute
+from farfield.datasets.frames import frame_stream
+from farfield.datasets.stream import Stream, open_stream
+from farfield.exact.ray.box import Box
+
+
+@final
+class TableSource(Source):
+    """A table, encoded as it is read; made by `open_table` and `from_arrays`."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        columns: tuple[TableColumn, ...],
+        label: Label | None,
+        summary: Summary,
+        notes: tuple[str, ...] = (),
+        random_state: int = 0,
+    ) -> None:
+        self._stream, self._label = stream, label
+        self.columns, self.summary, self.notes = columns, summary, notes
+        self.where, self.random_state = stream.where, random_state
+        self.shape = (len(summary.mean),)
+
+    def chunks(
+        self, size: int | None = None, dtype: DTypeLike = np.float32
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        """Yield inputs ``(rows, features)`` and labels ``(rows,)`` or None."""
+        for read in self._batches(self._chunk_rows(size)):
+            inputs, labels = self._encoded(read)
+            yield as_type(inputs, dtype, self.where), labels
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """Return the rows at these places, which are in increasing order, as float64."""
+        start = 0
+        inputs, labels = [], []
+        for read in self._batches(batch_rows(len(self.columns))):
+            stop = start + len(read[0])
+            here = index[np.searchsorted(index, start) : np.searchsorted(index, stop)] - start
+            start = stop
+            if len(here):
+                X, y = self._encoded([replace(c, values=c.values[here]) for c in read])
+                inputs.append(X)
+                labels += [] if y is None else [y]
+            if stop > index[-1]:
+                break
+        found = np.ascontiguousarray(np.concatenate(inputs))
+        return Rows(found, np.concatenate(labels) if labels else None, index)
+
+    def box(self) -> Box | None:
+        """Return bounds and one-hot blocks as a domain, or None if there are none."""
+        low, high = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        blocks = []
+        for column in self.columns:
+            places = list(column.features)
+            if column.kind == "numeric":
+                low[places], high[places] = column.low, column.high
+            elif len(places) > 1:
+                low[places], high[places] = 0.0, 1.0
+                blocks.append(places)
+            else:
+                low[places], high[places] = 1.0, 1.0
+        if not np.isfinite(low).any() and not np.isfinite(high).any():
+            return None
+        return Box(low, high, categorical=blocks)
+
+    def fit_to(
+        self,
+        n_features: int,
+        *,
+        n_classes: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        class_labels: Sequence[Any] | None = None,
+    ) -> TableSource:
+        """Return the table as a model expects it; see `Source.fit_to`."""
+        columns, order, notes = fitted_columns(self, n_features, feature_names)
+        label, further = fitted_label(self._label, n_classes, class_labels, self.where)
+        s = self.summary
+        summary = Summary(s.count, s.mean[order], s.std[order], s.low[order], s.high[order])
+        notes = (*self.notes, *notes, *further)
+        return TableSource(self._stream, columns, label, summary, notes, self.random_state)
+
+    def _batches(self, rows: int) -> Iterator[list[Column]]:
+        """Go through the columns, the label last."""
+        names = [name for column in self.columns for name in column.reads]
+        return self._stream.batches(rows, [*names, *([self._label.name] if self._label else [])])
+
+    def _encoded(self, read: Sequence[Column]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Turn columns into inputs and labels."""
+        inputs = encode(self.columns, read, self.shape[0], self.where)
+        label = self._label
+        return inputs, None if label is None else encode_label(label, read[-1], self.where)
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    label_kind: LabelKind = "class",
+    schema: Schema | str | os.PathLike[str] | None = None,
+    categorical: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    impute: Impute | None = None,
+    like: TableSource | None = None,
+    delimiter: str = ",",
+    random_state: int = 0,
+) -> TableSource:
+    r"""Open a CSV (also .gz), parquet, .npz or .npy file as data to audit.
+
+    One pass finds what the columns hold; rows are then read as they are needed, so that memory
+    does not grow with the file (.npz and .npy are loaded).
+
+    Args:
+        path: The file. Its format is told from its content.
+        label: Column of the labels; in an .npz archive an array (default: ``y`` or ``labels``), for
+            .npy a second file. None for no labels, or those of the schema.
+        label_kind: ``"class"`` turns labels into class indices, ``"number"`` leaves targets.
+        schema: Bounds, units, kinds and order: see `farfield.audit.schema`.
+        categorical: Numeric columns to be spread out as categories; text and booleans always are.
+        ignore: Columns to leave out.
+        impute: How missing values are filled: ``"mean"``, ``"median"``, ``"most_frequent"``; None
+            refuses them. Text always takes the most frequent value.
+        like: An earlier table: take its columns, categories and fill values, leave out whatever
+            else the file has, and read labels only if ``label`` is given.
+        delimiter: What separates the columns of a CSV file.
+        random_state: Seed of samples.
+
+    Raises:
+        InputError: Anything in the file that cannot be used, by column and row.
+        MissingDependency: The file is CSV or parquet and pyarrow is not installed.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name) / "patients.csv"
+    >>> _ = file.write_text("age,ward,died\n50,a,yes\n60,b,no\n70,a,no\n")
+    >>> table = open_table(file, label="died")
+    >>> table.feature_names, table.class_names, table.summary.mean.round(3).tolist()
+    (('age', 'ward=a', 'ward=b'), ('no', 'yes'), [60.0, 0.667, 0.333])
+    >>> [(X.tolist(), y.tolist()) for X, y in table.chunks(size=2)]
+    [([[50.0, 1.0, 0.0], [60.0, 0.0, 1.0]], [1, 0]), ([[70.0, 1.0, 0.0]], [0])]
+    >>> folder.cleanup()
+    """
+    choices = Choices(
+        label,
+        label_kind,
+        _schema(schema),
+        tuple(categorical) if not isinstance(categorical, str) else categorical,
+        tuple(ignore) if not isinstance(ignore, str) else ignore,
+        impute,
+        None if like is None else like.columns,
+        None if like is None else like.class_names,
+    )
+    stream = open_stream(path, label=label, delimiter=delimiter)
+    return _source(stream, choices, random_state)
+
+
+def from_arrays(
+    X: Any,
+    y: Any = None,
+    *,
+    features: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    label: str | None = None,
+    label_kind: LabelKind = "class",
+    schema: Schema | str | os.PathLike[str] | None = None,
+    categorical: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    impute: Impute | None = None,
+    like: TableSource | None = None,
+    random_state: int = 0,
+    where: str = "X",
+) -> TableSource:
+    """Take arrays or a data frame as data to audit; errors are those of `open_table`.
+
+    Args:
+        X: Inputs ``(rows, features)``, numpy, torch or nested lists; a DataFrame of pandas or
+            polars; a table of pyarrow.
+        y: Labels ``(rows,)``, numbers, text or booleans, or None.
+        features: Names of the columns; default: those of the frame, or x0, x1, ...
+        class_names: Of the classes, in the order of their indices; labels are these names or
+            indices into them.
+        label: Column of the frame that holds the labels, instead of ``y``.
+        label_kind: As for `open_table`; so are the arguments that follow.
+        schema: Bounds, units, kinds and order.
+        categorical: Numeric columns to be spread out.
+        ignore: Columns to leave out.
+        impute: How missing values are filled.
+        like: An earlier table.
+        random_state: Seed of samples.
+        where: What to call the data in messages and reports.
+
+    >>> table = from_arrays([[1.0, 0.0], [3.0, 0.0]], [1, 0], features=["age", "dose"])
+    >>> table.summary.std.tolist(), table.constant, table.class_names
+    ([1.0, 0.0], ('dose',), ('0', '1'))
+    """
+    stream = frame_stream(X, y, features, label, where)
+    choices = Choices(
+        stream.default_label,
+        label_kind,
+        _schema(schema),
+        categorical,
+        ignore,
+        impute,
+        None if like is None else like.columns,
+        None if class_names is None else tuple(str(name) for name in class_names),
+    )
+    return _source(stream, choices, random_state)
+
+
+def _schema(schema: Schema | str | os.PathLike[str] | None) -> Schema:
+    """Read a schema unless it is one."""
+    if schema is None:
+        return Schema()
+    return schema if isinstance(schema, Schema) else read_schema(schema)
+
+
+def _source(stream: Stream, choices: Choices, random_state: int) -> TableSource:
+    """Go through a table once and describe it."""
+    label = choices.label_of(stream)
+    if choices.like is not None and choices.label is None:
+        label = None
+    features = choices.features_of(stream)
+    names = [*features, *([label] if label is not None else [])]
+    found = scan(stream, names, choices.wishes(features, label), choices.blocks)
+    columns, summary = lay_out(stream, found, features, choices)
+    described = None if label is None else build_label(found, label, choices, stream.where)
+    source = TableSource(stream, columns, described, summary, (), random_state)
+    source.notes = _notes(source)
+    return source
+
+
+def _notes(source: TableSource) -> tuple[str, ...]:
+    """Say what a reader of the results should know about the data."""
+    notes = []
+    if source.missing:
+        counts = [f"{name!r} ({count:,})" for name, count in source.missing.items()]
+        more = f" and {len(counts) - 20} more" if len(counts) > 20 else ""
+        notes.append(f"Missing values were filled in {', '.join(counts[:20])}{more}.")
+    if source.constant:
+        more = f" and {len(source.constant) - 20} more" if len(source.constant) > 20 else ""
+        names = ", ".join(repr(name) for name in source.constant[:20])
+        notes.append(f"Columns that hold one value only: {names}{more}.")
+    return tuple(notes)

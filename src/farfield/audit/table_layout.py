@@ -1,0 +1,196 @@
+"""From what a pass over a table has found to its inputs: places, fills, values, statistics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from farfield.audit.columns import ColumnKind, Summary, TableColumn
+from farfield.audit.table_choices import Choices
+from farfield.audit.table_fills import find_fills
+from farfield.audit.table_labels import counted
+from farfield.audit.table_scan import Scan, Words
+from farfield.datasets.column import Fill, is_number, ordered, some
+from farfield.datasets.stream import Stream
+from farfield.errors import InputError
+
+
+def lay_out(
+    stream: Stream, found: Scan, features: Sequence[str], choices: Choices
+) -> tuple[tuple[TableColumn, ...], Summary]:
+    """Describe the columns of a table and the statistics of its inputs.
+
+    Raises:
+        InputError: Missing values without a fill, text among numbers, too many categories, values
+            that an earlier table or a schema does not know, numbers beyond their bounds.
+    """
+    _check_text(found, features, choices.wishes(features, None), stream.where)
+    fills = find_fills(stream, found, features, choices)
+    columns: list[TableColumn] = []
+    place = 0
+    for name in features:
+        column = _column(name, found, choices, fills.get(name), place, stream.where)
+        columns.append(column)
+        place += len(column.values) if column.kind == "categorical" else 1
+    columns = _joined(columns, choices.blocks)
+    if choices.like is not None:
+        columns = [
+            replace(column, features=earlier.features)
+            for column, earlier in zip(columns, choices.like, strict=True)
+        ]
+    names = [name for column in columns for name in column.feature_names]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{stream.where}: a category and a column have the same name, 'column=value'. "
+            "Rename the column."
+        )
+    summary = _summary(found, columns, place)
+    columns = [_counted(column, summary) for column in columns]
+    if choices.like is None:
+        _check_bounds(columns, summary, stream.where)
+    return tuple(columns), summary
+
+
+def _column(
+    name: str, found: Scan, choices: Choices, fill: Fill | None, place: int, where: str
+) -> TableColumn:
+    """Describe one column, its inputs from ``place`` on."""
+    known = choices.schema[name]
+    missing = found.missing[name]
+    earlier = choices.earlier.get(name)
+    unit, low, high = known.unit, known.low, known.high
+    if earlier is not None:
+        unit, low, high = earlier.unit, earlier.low, earlier.high
+    if found.kinds[name] == "numeric":
+        if found.stored_as[name] == "boolean":
+            low, high = max(low, 0.0), min(high, 1.0)
+        return TableColumn(name, "numeric", (place,), (), (), unit, low, high, missing, fill)
+    words = found.words[name]
+    values = known.values if earlier is None else earlier.values
+    if values is None:
+        boolean = found.stored_as[name] == "boolean"
+        values = ("False", "True") if boolean else _categories(name, words, where)
+    unknown = {word: n for word, n in words.counts.items() if word not in values}
+    if unknown:
+        source = "the schema" if earlier is None else "the earlier table"
+        word = next(iter(unknown))
+        raise InputError(
+            f"{where}: column {name!r} holds {counted(unknown)}, first in data row "
+            f"{words.first[word]}, which {source} does not have. Known: {some(values)}."
+        )
+    counts = [words.counts.get(value, 0) for value in values]
+    if missing and isinstance(fill, str) and fill in values:
+        counts[values.index(fill)] += missing
+    features = tuple(range(place, place + len(values)))
+    return TableColumn(
+        name, "categorical", features, values, tuple(counts), unit, missing=missing, fill=fill
+    )
+
+
+def _joined(
+    columns: Sequence[TableColumn], blocks: Mapping[str, tuple[str, ...]]
+) -> list[TableColumn]:
+    """Make one column of those that are the one-hot code of a category."""
+    by_name = {column.name: column for column in columns}
+    block_of = {member: block for block, members in blocks.items() for member in members}
+    joined: dict[str, TableColumn] = {}
+    for column in columns:
+        block = block_of.get(column.name)
+        if block is None:
+            joined[column.name] = column
+        elif block not in joined:
+            members = blocks[block]
+            places = tuple(by_name[member].features[0] for member in members)
+            cut = len(block) + 1
+            own = all(member.startswith((f"{block}_", f"{block}=")) for member in members)
+            values = tuple(member[cut:] for member in members) if own else members
+            joined[block] = TableColumn(block, "categorical", places, values, sources=members)
+    return list(joined.values())
+
+
+def _counted(column: TableColumn, summary: Summary) -> TableColumn:
+    """Count the rows of the values of a category that was one-hot in the file."""
+    if not column.sources:
+        return column
+    counts = np.rint(summary.mean[list(column.features)] * summary.count)
+    return replace(column, counts=tuple(int(count) for count in counts))
+
+
+def _categories(name: str, words: Words, where: str) -> tuple[str, ...]:
+    """Sort the values of a column; refuse identifiers."""
+    try:
+        return ordered(list(words.counts), name, where)
+    except InputError as error:
+        more = "more than " if words.overflow else ""
+        raise InputError(
+            f"{where}: column {name!r} has {more}{len(words.counts)} different values, too many to "
+            f"spread out. It looks like an identifier or free text; leave it out with "
+            f'ignore=[{name!r}], or with kind = "ignore" in the schema.'
+        ) from error
+
+
+def _check_text(
+    found: Scan, features: Sequence[str], wishes: Mapping[str, ColumnKind], where: str
+) -> None:
+    """Refuse text where there are or should be numbers, with the first value and its row."""
+    troubles = []
+    for name in features:
+        words = found.words.get(name)
+        if words is None or found.stored_as[name] != "text":
+            continue
+        texts = [word for word in words.counts if not is_number(word)]
+        # Mostly numbers: a typing error must not turn a measurement into categories.
+        mostly = len(words.counts) - len(texts) > len(texts)
+        if wishes.get(name) == "numeric" or (mostly and name not in wishes):
+            word = texts[0] if texts else next(iter(words.counts), "")
+            troubles.append(f"{name!r} ({word!r} in data row {words.first.get(word, 1)})")
+    if troubles:
+        raise InputError(
+            f"{where}: text in columns of numbers: {', '.join(troubles)}. Repair it, leave it "
+            "empty if it means missing, or name the column as categorical."
+        )
+
+
+def _summary(found: Scan, columns: Sequence[TableColumn], features: int) -> Summary:
+    """Gather the statistics of the inputs; fills and one-hot codes need no further pass."""
+    mean, variance, low, high = (np.zeros(features) for _ in range(4))
+    by_name = {
+        name: (column, place)
+        for column in columns
+        if column.kind == "numeric" or column.sources
+        for name, place in zip(column.reads, column.features, strict=True)
+    }
+    # The label may be among the numbers; it becomes no input.
+    chosen = [k for k, name in enumerate(found.numeric) if name in by_name]
+    numeric = [by_name[name] for name in found.numeric if name in by_name]
+    if numeric:
+        missing = np.array([column.missing for column, _ in numeric])
+        fill = np.array([np.nan if c.fill is None else c.fill for c, _ in numeric], dtype=float)
+        moments = found.moments.of(chosen).fill(missing, fill)
+        places = [place for _, place in numeric]
+        mean[places], variance[places] = moments.mean, moments.variance()
+        low[places], high[places] = moments.low, moments.high
+    for column in columns:
+        for feature, count in zip(column.features, column.counts, strict=False):
+            share = count / found.rows
+            mean[feature], variance[feature] = share, share * (1 - share)
+            low[feature], high[feature] = float(count == found.rows), float(count > 0)
+    return Summary(found.rows, mean, np.sqrt(variance), low, high)
+
+
+def _check_bounds(columns: Sequence[TableColumn], summary: Summary, where: str) -> None:
+    """Refuse numbers beyond the bounds that the schema gives."""
+    beyond = []
+    for column in columns:
+        if column.kind == "numeric" and column.bounded:
+            low, high = summary.low[column.features[0]], summary.high[column.features[0]]
+            if low < column.low or high > column.high:
+                beyond.append(
+                    f"{column.name!r} goes from {low:g} to {high:g}, but is bounded by "
+                    f"{column.low:g} and {column.high:g}"
+                )
+    if beyond:
+        raise InputError(
+            f"{where}: numbers beyond their bounds: {'; '.join(beyond)}. Correct the schema or the "
+            "rows."
+        )

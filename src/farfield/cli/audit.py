@@ -1,0 +1,158 @@
+"""``farfield audit``: one command, one report, one number."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from farfield.errors import InputError
+
+if TYPE_CHECKING:
+    from farfield.audit.record import Audit
+
+EXAMPLES = """
+\b
+Examples:
+  farfield audit model.onnx --data train.csv --label outcome
+  farfield audit model.onnx --data train.parquet --label y --ood other-hospital=b.csv
+  farfield audit ensemble/ --data train.csv --label y --max-blind 0.1 --json
+  farfield audit lenet.pt2 --data train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("model", nargs=-1, required=True)
+@click.option("--data", required=True, help="Training data: CSV, parquet, npz, npy or IDX images.")
+@click.option("--label", help="Column (or npz key) that holds the labels.")
+@click.option("--labels", help="File with the labels, where they are apart from the data.")
+@click.option("--ood", multiple=True, metavar="NAME=FILE", help="Out-of-distribution data.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("farfield-audit"),
+    show_default=True,
+    help="Folder for audit.json and report.html.",
+)
+@click.option("--max-blind", type=click.FloatRange(0, 1), help="Fail above this blind share.")
+@click.option("--threshold", default=0.99, show_default=True, help="Confidence that is blind.")
+@click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
+@click.option(
+    "--impute",
+    type=click.Choice(["mean", "median", "most_frequent"]),
+    help="Fill missing values.",
+)
+@click.option("--class-names", help="Names of the classes, separated by commas.")
+@click.option("--pair", multiple=True, metavar="X,Y", help="Two features to draw a surface of.")
+@click.option("--task", type=click.Choice(["classification", "regression"]))
+@click.option("--samples", default=2000, show_default=True, help="Rows for distances and curves.")
+@click.option("--directions", default=1000, show_default=True, help="Directions per family.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
+@click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
+@click.option("--latex", is_flag=True, help="Print the tables as LaTeX.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def audit(
+    model: tuple[str, ...],
+    data: str,
+    label: str | None,
+    labels: str | None,
+    ood: tuple[str, ...],
+    out: Path,
+    max_blind: float | None,
+    threshold: float,
+    schema: Path | None,
+    categorical: tuple[str, ...],
+    impute: str | None,
+    class_names: str | None,
+    pair: tuple[str, ...],
+    task: Literal["classification", "regression"] | None,
+    samples: int,
+    directions: int,
+    engine: Literal["local", "ray"],
+    guard: bool,
+    allow_code: bool,
+    seed: int,
+    as_json: bool,
+    latex: bool,
+    quiet: bool,
+) -> None:
+    """Say what MODEL does far away from its data, and write a report.
+
+    MODEL is a file (.onnx, .pt2, a saved estimator), several of them or a folder (an ensemble), or
+    with --allow-code a Python factory package.module:function. Writes audit.json and report.html.
+    Exits with 1 if the blind share is above --max-blind.
+    """
+    from farfield.audit.run import audit as run
+    from farfield.cli.progress import stages
+
+    sets = dict(_named(each) for each in ood)
+    pairs = [_pair(each) for each in pair]
+    with stages(quiet or as_json) as progress:
+        progress("reading", 0.0)
+        found = run(
+            model[0] if len(model) == 1 else list(model),
+            data,
+            labels,
+            threshold=threshold,
+            ood=sets,
+            max_blind=max_blind,
+            label=label,
+            class_names=class_names.split(",") if class_names else None,
+            schema=schema,
+            categorical=categorical,
+            impute=impute,
+            task=task,
+            pairs=pairs,
+            samples=samples,
+            directions=directions,
+            engine=engine,
+            guard=guard,
+            allow_code=allow_code,
+            random_state=seed,
+            progress=progress,
+        )
+        progress("report", 0.0)
+        found.to_json(out / "audit.json")
+        found.to_html(out / "report.html")
+    show(found, out / "report.html", as_json=as_json, latex=latex, quiet=quiet)
+    if not found.passed:
+        sys.exit(1)
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Split NAME=FILE."""
+    name, mark, path = text.partition("=")
+    if not (name and mark and path):
+        raise InputError(f"--ood takes NAME=FILE, got {text!r}; such as --ood other=other.csv")
+    return name, path
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Split X,Y."""
+    names = [part.strip() for part in text.split(",")]
+    if len(names) != 2 or not all(names):
+        raise InputError(f"--pair takes two features as X,Y, got {text!r}")
+    return names[0], names[1]
+
+
+def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
+    """Print an audit the way that was asked for, and where its page is."""
+    from rich.console import Console
+
+    from farfield.report.audit_text import print_audit
+    from farfield.report.latex import audit_tables
+
+    if as_json:
+        click.echo(found.to_json())
+    elif latex:
+        for table in audit_tables(found).values():
+            click.echo(table)
+    elif not quiet:
+        print_audit(found, Console())
+        click.echo(f"\n{page}")

@@ -1,0 +1,229 @@
+"""The essentials of an audit as text: plain, or in colour on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from farfield.audit.findings import End, Feature
+from farfield.audit.record import Audit
+from farfield.report.html.features import soonest
+from farfield.report.html.limits import Limits
+from farfield.report.html.sections import contests
+from farfield.report.html.verdict import Headline, headline
+from farfield.report.words import (
+    beyond,
+    distance,
+    measured,
+    metric_title,
+    number,
+    percent,
+    plural,
+    score_title,
+    share,
+    shorten,
+    visible,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Features that a screen has room for.
+SHOWN = 12
+COLOURS = {"passed": "bold green", "failed": "bold red", "unasked": "bold"}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A small table of words.
+
+    Attributes:
+        title: What it shows.
+        head: Titles of the columns.
+        rows: Cells; the first column names things, the others are set flush right.
+        note: A remark below.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def format_audit(audit: Audit) -> str:
+    """Write the essentials: the verdict, then directions, features, quality and detection."""
+    top = headline(audit)
+    parts = [*_opening(audit, top), *(_plain(each) for each in listings(audit))]
+    return "\n\n".join([*parts, *_closing(audit)])
+
+
+def print_audit(audit: Audit, console: Console) -> None:
+    """Print the essentials with rich; colours appear on terminals only."""
+    from rich.table import Table
+    from rich.text import Text
+
+    top = headline(audit)
+    badge, *rest = _opening(audit, top)
+    console.print(Text(badge, style=COLOURS[top.outcome]))
+    for text in rest:
+        console.print(Text(text))
+    for listing in listings(audit):
+        table = Table(title=Text(listing.title), title_justify="left", title_style="bold")
+        for index, name in enumerate(listing.head):
+            table.add_column(Text(name), justify="right" if index else "left", overflow="fold")
+        for row in listing.rows:
+            table.add_row(*map(Text, row))
+        console.print()
+        console.print(table)
+        if listing.note:
+            console.print(Text(listing.note, style="dim"))
+    for text in _closing(audit):
+        console.print()
+        console.print(Text(text))
+
+
+def listings(audit: Audit, most: int | None = SHOWN) -> list[Listing]:
+    """All small tables that have rows, each cut to ``most`` of them; all rows if ``None``."""
+    made: tuple[Callable[[Audit, int | None], Listing], ...] = (
+        families, features, spread, health, detection,
+    )  # fmt: skip
+    return [listing for listing in (make(audit, most) for make in made) if listing.rows]
+
+
+def families(audit: Audit, most: int | None = None) -> Listing:
+    """Blind shares by family of directions."""
+    rows: list[tuple[str, ...]] = [
+        (
+            _name(each.title),
+            share(each.share),
+            f"{each.rays:,}",
+            distance(each.settled[1]) if len(each.settled) == 3 else "",
+        )
+        for each in audit.families[:most]
+    ]
+    head: tuple[str, ...] = ("Directions", "Blind", "Rays", "99.9% sure from (sd)")
+    if audit.task == "regression":
+        head, rows = head[:3], [row[:3] for row in rows]
+    return Listing("Directions", head, tuple(rows))
+
+
+def features(audit: Audit, most: int | None = None) -> Listing:
+    """What happens at the ends of features; those that make the model sure soonest come first."""
+    moved = [each for each in audit.features if each.down is not None or each.up is not None]
+    moved.sort(key=soonest)
+    rows = tuple(
+        (_name(each.name), *_end(each.down, each), *_end(each.up, each)) for each in moved[:most]
+    )
+    cut = f"{len(rows)} of {plural(len(audit.features), 'feature')}; all are in the report."
+    return Listing(
+        "Features, by how soon they make the model sure",
+        ("Feature", "Down: ends as", "99.9% from", "Up: ends as", "99.9% from"),
+        rows,
+        cut if len(rows) < len(audit.features) else "",
+    )
+
+
+def spread(audit: Audit, most: int | None = None) -> Listing:
+    """Where a regressor's predicted spread collapses."""
+    worst = sorted(audit.collapses, key=lambda each: -_known(each.collapses))
+    rows = tuple(
+        (_name(each.feature), each.side, percent(each.collapses), number(each.scale_slope))
+        for each in worst[:most]
+    )
+    head = ("Feature", "Goes", "Rows that collapse", "Growth of the scale")
+    return Listing("Predicted spread", head, rows)
+
+
+def health(audit: Audit, most: int | None = None) -> Listing:
+    """Quality on the data."""
+    numbers = {} if audit.health is None else audit.health.numbers
+    rows = tuple(
+        (_name(metric_title(key)), *measured(key, value)) for key, value in numbers.items()
+    )
+    return Listing("Quality on the data", ("Measure", "Value", "Interval"), rows[:most])
+
+
+def detection(audit: Audit, most: int | None = None) -> Listing:
+    """How well scores tell other data apart; the best of each data set is marked."""
+    rows = []
+    for contest in contests(audit, Limits()):
+        trials = contest.trials if most is None else contest.trials[:5]
+        for trial in trials:
+            found = trial.found
+            marks = [text for text, is_so in (("best", trial.best), ("reference", found.reference))
+                     if is_so]  # fmt: skip
+            note = f" ({', '.join(marks)})" if marks else ""
+            numbers = [percent(each.value) for each in (found.auroc, found.aupr, found.fpr95)]
+            title = f"{_name(score_title(found.score))}{note}"
+            rows.append((_name(contest.dataset), title, *numbers))
+    head = ("Data set", "Score", "AUROC", "AUPR", "FPR95")
+    return Listing("Telling other data apart", head, tuple(rows))
+
+
+def _opening(audit: Audit, top: Headline) -> list[str]:
+    """The verdict in words."""
+    known = f" ({top.known})" if top.known else ""
+    members = f", {plural(audit.model.instances, 'member')}" if audit.model.instances > 1 else ""
+    return [
+        f"{top.badge}. {top.number} {top.of}{known}.",
+        _name(audit.verdict.sentence, 1000),
+        f"{_name(audit.model.source)}{members}, {plural(audit.model.parameters, 'weight')}; "
+        f"{_name(audit.data.source)}, {plural(audit.data.rows, 'row')}, "
+        f"{plural(audit.data.features, 'feature')}.",
+    ]
+
+
+def _closing(audit: Audit) -> list[str]:
+    """What can be done."""
+    if not audit.remedies:
+        return []
+    lines = ["What to do"]
+    for each in audit.remedies[:SHOWN]:
+        proof = "proven" if each.proven else "no proof"
+        lines.append(f"  {_name(each.name)} ({proof}): {_name(each.what, 300)}")
+        if each.command:
+            lines.append(f"    {_name(each.command, 300)}")
+    return ["\n".join(lines)]
+
+
+def _plain(listing: Listing) -> str:
+    """A listing as aligned text."""
+    lines = [listing.head, *listing.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(listing.head))]
+    text = [listing.title]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("  " + "  ".join(cells).rstrip())
+    if listing.note:
+        text.append(f"  {listing.note}")
+    return "\n".join(text)
+
+
+def _end(end: End | None, feature: Feature) -> tuple[str, str]:
+    """One end as two cells."""
+    if end is None:
+        return "", ""
+    unit = _name(feature.unit, 24) if feature.unit else ""
+    note = beyond(end.beyond[1])
+    far = distance(end.distance[1], unit)
+    label = f"{_name(end.label, 40)}, {percent(end.confidence[1])}"
+    return label, f"{far} ({note})" if note else far
+
+
+def _known(value: float) -> float:
+    return -1.0 if math.isnan(value) else value
+
+
+def _name(name: str, limit: int = 60) -> str:
+    """A name that can neither move the cursor nor turn the text around."""
+    kept = "".join("\N{REPLACEMENT CHARACTER}" if each in TURNING else each for each in name)
+    return shorten(visible(kept), limit)
+
+
+# Letters that change the direction in which a terminal writes.
+TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

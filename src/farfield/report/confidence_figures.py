@@ -1,0 +1,108 @@
+"""Figures 2 to 4 of Hein et al. 2019: noise, what attacks make of it, and how sure models are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import InputError
+from farfield.evaluate.confidence_table import ConfidenceTable
+from farfield.report.figure import CLASSES, new_figure, save_figure
+
+Array = NDArray[Any]
+
+
+def save_confidence_histograms(
+    table: ConfidenceTable, path: Path, *, data: Sequence[str] | None = None
+) -> Path:
+    """Draw how many points have which confidence, on a logarithmic scale (Figure 4).
+
+    Args:
+        table: What was measured.
+        path: Where to write; the ending says in which format.
+        data: Names of the sets to show; the last one of the table by default.
+
+    Raises:
+        InputError: If a set is not in the table.
+        MissingDependency: If matplotlib is not installed.
+    """
+    names = list(data or [table.models[0].rows[-1].data])
+    figure = new_figure(3.1 * len(table.models), 0.5 + 2.0 * len(names))
+    axes = figure.subplots(len(names), len(table.models), squeeze=False, sharex=True, sharey="row")
+    for line, name in zip(axes, names, strict=True):
+        for column, (axis, model) in enumerate(zip(line, table.models, strict=True)):
+            row = model[name]
+            edges = np.linspace(0, 1, len(row.histogram) + 1)
+            colour = CLASSES[column % len(CLASSES)]
+            axis.stairs(row.histogram, edges, fill=True, color=colour)
+            axis.set_yscale("log")
+            axis.set_ylim(0.7, 2 * max(max(m[name].histogram) for m in table.models))
+            axis.set_xlim(0, 1)
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.text(
+                0.5,
+                0.93,
+                f"mean {row.mmc:.3f}",
+                transform=axis.transAxes,
+                ha="center",
+                fontsize=8,
+                color="0.25",
+            )
+            if line is axes[0]:
+                axis.set_title(model.model, fontsize=10)
+            if line is axes[-1]:
+                axis.set_xlabel("confidence")
+        line[0].set_ylabel(f"{name}\n(points)", fontsize=9)
+    return save_figure(figure, path)
+
+
+def save_image_grid(
+    rows: Mapping[str, Array],
+    path: Path,
+    *,
+    captions: Mapping[str, Sequence[str]] | None = None,
+    title: str = "",
+) -> Path:
+    """Draw rows of images below each other: noise, and what attacks made of it (Figures 2, 3).
+
+    Args:
+        rows: Name of a row to images ``(images, channels, height, width)`` in [0, 1]; as many
+            in each row, with one or three channels.
+        path: Where to write.
+        captions: Name of a row to a short text below each of its images.
+        title: Above the picture.
+
+    Raises:
+        InputError: For rows that do not fit together.
+        MissingDependency: If matplotlib is not installed.
+    """
+    shapes = {name: np.asarray(images).shape for name, images in rows.items()}
+    counts = {shape[0] for shape in shapes.values()}
+    if len(counts) != 1 or any(len(s) != 4 or s[1] not in (1, 3) for s in shapes.values()):
+        raise InputError(
+            "rows must all have the same number of images, (images, 1 or 3 channels, height, "
+            f"width), got {shapes}"
+        )
+    captions = captions or {}
+    wrong = {name for name, texts in captions.items() if len(texts) != counts.copy().pop()}
+    if wrong or set(captions) - set(rows):
+        raise InputError(f"captions need one text per image of a row, got others for {wrong}")
+    count = counts.pop()
+    height = sum(1.18 if name in captions else 1.0 for name in rows)
+    figure = new_figure(0.9 * count + 1.1, 0.9 * height + (0.35 if title else 0.1))
+    axes = figure.subplots(len(rows), count, squeeze=False)
+    for line, (name, images) in zip(axes, rows.items(), strict=True):
+        for index, (axis, image) in enumerate(zip(line, np.asarray(images), strict=True)):
+            pixels = image[0] if len(image) == 1 else image.transpose(1, 2, 0)
+            axis.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            axis.set(xticks=[], yticks=[])
+            if name in captions:
+                axis.set_xlabel(captions[name][index], fontsize=7, labelpad=2)
+        line[0].set_ylabel(name, fontsize=8, rotation=0, ha="right", va="center")
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return save_figure(figure, path)

@@ -1,0 +1,93 @@
+"""Several audits side by side: one row per model, a link to each report."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from farfield.audit.record import Audit
+from farfield.files import replacing
+from farfield.report import words
+from farfield.report.html.page import asset, environment, policy
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model in the table."""
+
+    title: str
+    link: str
+    verdict: str
+    blind: dict[str, str]
+    health: dict[str, str]
+    detection: dict[str, str]
+
+
+def write_comparison(
+    audits: Mapping[str, tuple[str, Audit]],
+    path: Path,
+    *,
+    title: str,
+    picture: Path | None = None,
+) -> Path:
+    """Write a page that compares audits; everything in it is read from them.
+
+    Args:
+        audits: Title of a model to the address of its report, relative to the page, and its audit.
+        path: Where to write the page.
+        title: Its heading.
+        picture: A PNG file to show on it.
+
+    Returns:
+        The path.
+    """
+    lines = [_line(name, link, audit) for name, (link, audit) in audits.items()]
+    image = None
+    if picture is not None:
+        image = "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
+    style, early = asset("page.css"), asset("theme.js")
+    page = (
+        environment()
+        .get_template("comparison.html")
+        .render(
+            title=title,
+            lines=lines,
+            families=_names(lines, "blind"),
+            metrics=_names(lines, "health"),
+            sets=_names(lines, "detection"),
+            image=image,
+            policy=policy(style, early),
+            style=Markup(style),
+            early=Markup(early),
+        )
+    )
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def _line(title: str, link: str, audit: Audit) -> Line:
+    best: dict[str, str] = {}
+    for name in dict.fromkeys(row.dataset for row in audit.detection):
+        rows = [row for row in audit.detection if row.dataset == name and not row.reference]
+        if rows:
+            top = max(rows, key=lambda row: row.auroc.value)
+            best[name] = f"{words.percent(top.auroc.value)} ({words.score_title(top.score)})"
+    numbers = audit.health.numbers if audit.health is not None else {}
+    return Line(
+        title=title,
+        link=link,
+        verdict=audit.verdict.sentence,
+        blind={family.title: words.share(family.share) for family in audit.families},
+        health={words.metric_title(n): words.number(value.value) for n, value in numbers.items()},
+        detection=best,
+    )
+
+
+def _names(lines: list[Line], part: str) -> list[str]:
+    """Every column that some line has, in the order in which they come."""
+    return list(dict.fromkeys(name for line in lines for name in getattr(line, part)))

@@ -1,0 +1,207 @@
+"""The table of features: what each row says, in words and in an order to sort by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from farfield.audit.findings import End, Feature
+from farfield.audit.record import Audit
+from farfield.report.html.charts import Spark, spark
+from farfield.report.html.limits import Limits
+from farfield.report.words import (
+    beyond,
+    distance,
+    is_telling,
+    number,
+    percent,
+    plural,
+    score_title,
+    shorten,
+    visible,
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One end of one feature as a row shows it."""
+
+    label: str
+    stops: str
+    confidence: str
+    sureness: float
+    spread: str
+    distance: str
+    beyond: str
+    far: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        index: Place of the feature among the columns, from 1.
+        name: Its name.
+        kind: Its kind.
+        unit: Its unit.
+        range: Smallest and largest value in the data.
+        low: Smallest value in the data.
+        curve: The small curve.
+        dip: The lowest confidence on it.
+        blind: Largest blind share of its ends; ``None`` if it has no ends.
+        down: Its low end.
+        up: Its high end.
+        instead: What to say of a feature without ends.
+    """
+
+    index: int
+    name: str
+    kind: str
+    unit: str
+    range: str
+    low: float
+    curve: Spark | None
+    dip: float | None
+    blind: float | None
+    down: Side | None
+    up: Side | None
+    instead: str
+
+
+def feature_rows(audit: Audit, limits: Limits) -> list[Row]:
+    """Make the rows: features that reach 99.9% soonest come first."""
+    numbered = sorted(enumerate(audit.features, 1), key=lambda each: soonest(each[1]))
+    return [_row(index, feature, audit, limits) for index, feature in numbered[: limits.features]]
+
+
+def soonest(feature: Feature) -> float:
+    """How far out, in standard deviations, the nearer end makes the model sure for good."""
+    ends = [end.beyond[1] for end in (feature.down, feature.up) if end is not None]
+    return min((each for each in ends if not math.isnan(each)), default=math.inf)
+
+
+def _row(index: int, feature: Feature, audit: Audit, limits: Limits) -> Row:
+    blind = [end.blind for end in (feature.down, feature.up) if end is not None]
+    known = [each for each in blind if not math.isnan(each)]
+    low, high = feature.low, feature.high
+    return Row(
+        index=index,
+        name=feature.name,
+        kind=feature.kind,
+        unit=feature.unit,
+        range=f"{number(low)} to {number(high)}" if math.isfinite(low + high) else "",
+        low=low,
+        curve=spark(
+            feature.curve, audit.curve_steps, min(limits.samples, 48), len(audit.model.classes)
+        ),
+        dip=min((each for each in feature.curve if math.isfinite(each)), default=None),
+        blind=max(known) if known else None,
+        down=_side(feature.down, feature.unit),
+        up=_side(feature.up, feature.unit),
+        instead=_instead(feature, audit),
+    )
+
+
+def _side(end: End | None, unit: str) -> Side | None:
+    if end is None:
+        return None
+    low, median, high = end.confidence
+    same = percent(low) == percent(high)
+    return Side(
+        label=end.label,
+        stops="" if end.bound is None else f"at its bound {distance(end.bound, _short(unit))}",
+        confidence=percent(median),
+        sureness=median,
+        spread="" if same else f"{percent(low)}\N{EN DASH}{percent(high)}",
+        distance=distance(end.distance[1], _short(unit)),
+        beyond=beyond(end.beyond[1]),
+        far=end.beyond[1],
+    )
+
+
+def _short(unit: str) -> str:
+    return shorten(visible(unit), 24) if unit else ""
+
+
+def _instead(feature: Feature, audit: Audit) -> str:
+    if feature.down is not None or feature.up is not None:
+        return ""
+    if feature.values:
+        moved = f"Moved between its {plural(len(feature.values), 'value')}"
+        known = [value for value in feature.values if math.isfinite(value.changed)]
+        if not known:
+            return f"{moved}."
+        most = max(known, key=lambda value: value.changed)
+        at = shorten(visible(most.value), 40)
+        return f"{moved}: at most {percent(most.changed)} of rows change class (at “{at}”)."
+    if audit.task == "regression":
+        return "See the predicted spread below."
+    if feature.low == feature.high or feature.name in audit.data.constant:
+        return "Holds one value only, so it was not moved."
+    return "It was not moved."
+
+
+def detail(feature: Feature, audit: Audit, limits: Limits) -> dict[str, object]:
+    """Everything known about one feature, as a table of words."""
+    if feature.values:
+        head = ["Value", "Rows with it", "Confidence before", "after", "Rows that change class"]
+        rows = [
+            [
+                shorten(visible(value.value), 80),
+                f"{value.rows:,}",
+                percent(value.confidence[0]),
+                percent(value.confidence[1]),
+                percent(value.changed),
+            ]
+            for value in feature.values[: limits.values]
+        ]
+        more = len(feature.values) - len(rows)
+        note = f"{plural(more, 'further value')} in the JSON file." if more > 0 else ""
+        return {"head": head, "rows": rows, "note": note}
+    ends = (feature.down, feature.up)
+    if feature.down is None and feature.up is None:
+        return {"head": [], "rows": [], "note": ""}
+    columns = [_facts(end, feature, audit) for end in ends]
+    titles = list(dict.fromkeys(title for column in columns for title in column))
+    rows = [[title, *(column.get(title, "\N{EN DASH}") for column in columns)] for title in titles]
+    note = (
+        f"In the data: {number(feature.low)} to {number(feature.high)}, mean "
+        f"{number(feature.mean)}, standard deviation {number(feature.std)}."
+    )
+    head = ["", "As it goes down", "As it goes up"]
+    return {"head": head, "rows": rows, "note": note}
+
+
+def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
+    """One end in words: title to text."""
+    if end is None:
+        return {}
+    unit = _short(feature.unit)
+    low, median, high = map(percent, end.confidence)
+    facts = {
+        "Where it ends": "at infinity" if end.bound is None else f"at {distance(end.bound, unit)}",
+        "Class there": f"{shorten(visible(end.label), 60)} ({percent(end.share)} of rows)",
+        "Confidence there (lowest, middle, highest)": f"{low}, {median}, {high}",
+        f"Rows that end {percent(audit.verdict.threshold)} sure or more": percent(end.blind),
+    }
+    if audit.model.instances > 1:
+        votes = sorted(end.votes.items(), key=lambda vote: -vote[1])[:5]
+        facts["Votes there"] = ", ".join(
+            f"{shorten(visible(name), 40)} {percent(value)}" for name, value in votes
+        )
+    for title, far, sd in zip(
+        ("the first 5% of rows", "half of the rows", "95% of the rows"),
+        end.distance,
+        end.beyond,
+        strict=True,
+    ):
+        note = beyond(sd)
+        text = distance(far, unit)
+        facts[f"99.9% sure for good, for {title}"] = f"{text} ({note})" if note else text
+    if end.assumptions is not None:
+        facts["Assumptions of the theorem hold for"] = f"{percent(end.assumptions)} of rows"
+    telling = [name for name in end.scores if is_telling(name, audit.model.instances)]
+    for name in telling[:12]:
+        facts[f"{score_title(visible(name))} there"] = number(end.scores[name])
+    return facts

@@ -1,0 +1,154 @@
+"""Put the page together: templates, styles and scripts in one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from farfield.audit.record import Audit
+from farfield.files import replacing
+from farfield.report import words
+from farfield.report.html.charts import bar, columns, spark, stack
+from farfield.report.html.features import feature_rows
+from farfield.report.html.limits import LARGEST, Limits
+from farfield.report.html.payload import payload, shown_rays, shown_surfaces
+from farfield.report.html.sections import (
+    contests,
+    ends_told,
+    most_divided,
+    sections,
+    settled_told,
+)
+from farfield.report.html.verdict import headline
+
+SCRIPTS = ("page.js", "table.js", "ray.js", "surface.js")
+PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
+# Smaller than this nothing is left to leave out.
+SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)
+
+
+def write_report(audit: Audit, path: str | Path) -> Path:
+    """Write the report: one self-contained page, whole or not at all.
+
+    Args:
+        audit: What to show; nothing is computed again.
+        path: Where to write it.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: If the place cannot be written to.
+    """
+    path = Path(path)
+    page = render(audit)
+    with replacing(path) as temporary:
+        temporary.write_bytes(page)
+    return path
+
+
+def render(audit: Audit) -> bytes:
+    """Make the page as UTF-8, at most 5 MB: less of everything until it fits."""
+    limits = Limits()
+    while True:
+        # Half a surrogate pair, which JSON can hold and UTF-8 cannot, becomes a question mark.
+        page = _render(audit, limits).encode("utf-8", "replace")
+        if len(page) <= LARGEST or limits == SMALLEST:
+            return page
+        limits = limits.halved()
+
+
+def _render(audit: Audit, limits: Limits) -> str:
+    rows = feature_rows(audit, limits)
+    parts = sections(audit, limits)
+    style, script, early = asset("page.css"), "".join(map(asset, SCRIPTS)), asset("theme.js")
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            audit=audit,
+            limits=limits,
+            headline=headline(audit),
+            parts=[each for each in parts if each.filled],
+            missing=[each for each in parts if not each.filled and each.missing],
+            rows=rows,
+            rays=shown_rays(audit, limits),
+            surfaces=shown_surfaces(audit, limits),
+            contests=contests(audit, limits),
+            divided=most_divided(audit),
+            policy=policy(style, script, early),
+            style=Markup(style),
+            script=Markup(script),
+            early=Markup(early),
+            payload=Markup(payload(audit, [row.index for row in rows], limits)),
+        )
+    )
+
+
+@cache
+def environment() -> Environment:
+    """The templates and the words they may use; everything is escaped unless it is ours."""
+    made = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        percent=words.percent,
+        number=words.number,
+        distance=words.distance,
+        share=words.share,
+        middle=words.middle,
+        beyond=words.beyond,
+        score=lambda name: words.shorten(words.visible(words.score_title(name))),
+        metric=lambda name: words.shorten(words.visible(words.metric_title(name))),
+        meaning=words.metric_meaning,
+        quantity=words.quantity,
+        name=lambda name: words.shorten(words.visible(name)),
+        text=lambda name: words.shorten(words.visible(name), 1000),
+    )
+    made.globals.update(
+        bar=bar, columns=columns, stack=stack, spark=spark, measured=words.measured,
+        plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
+        is_telling=words.is_telling,
+    )  # fmt: skip
+    return made
+
+
+def is_picture(uri: str) -> bool:
+    """Whether this is a picture inside of the page, and not an address."""
+    return PICTURE.fullmatch(uri) is not None
+
+
+def _template(name: str) -> str:
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def asset(name: str) -> str:
+    """Read one of our own styles or scripts."""
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def policy(style: str, *scripts: str) -> str:
+    """Allow exactly our own style and scripts, pictures inside of the page, and nothing else."""
+    allowed = " ".join(map(_hash, scripts))
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

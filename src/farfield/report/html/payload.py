@@ -1,0 +1,179 @@
+"""The part of an audit that the page's scripts draw, as JSON that is safe inside of HTML."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from farfield.audit.findings import Ray, Surface
+from farfield.audit.record import Audit
+from farfield.report.html.features import detail
+from farfield.report.html.limits import Limits
+from farfield.report.words import is_telling, score_title, shorten, visible
+
+# Edges and points of a surface are given on a grid this fine: a quarter of a pixel, or better.
+FINE = 4095
+ESCAPES = {each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
+
+
+def payload(audit: Audit, shown: Iterable[int], limits: Limits) -> str:
+    """Write what the scripts need.
+
+    Args:
+        audit: The audit.
+        shown: Places of the features in the table, from 1.
+        limits: How much to keep.
+
+    Returns:
+        JSON in which nothing can end the script element or begin a tag.
+    """
+    data = {
+        "threshold": _number(audit.verdict.threshold),
+        "classes": [_name(each) for each in audit.model.classes[: limits.rows]],
+        "features": {
+            str(index): detail(audit.features[index - 1], audit, limits) for index in shown
+        },
+        "rays": [_ray(each, audit, limits) for each in shown_rays(audit, limits)],
+        "surfaces": [_surface(each, audit, limits) for each in shown_surfaces(audit, limits)],
+    }
+    return embedded(data)
+
+
+def embedded(data: object) -> str:
+    """Write JSON that can stand inside of a script element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter, escape in ESCAPES.items():
+        text = text.replace(letter, escape)
+    return text
+
+
+def shown_rays(audit: Audit, limits: Limits) -> list[Ray]:
+    """The rays that can be drawn: some score is known somewhere."""
+    return [each for each in audit.rays if len(each.t) > 1 and _known(each)][: limits.rays]
+
+
+def _known(ray: Ray) -> list[str]:
+    """The scores of a ray that have a number at all."""
+    return [name for name, values in ray.scores.items() if any(map(math.isfinite, values))]
+
+
+def shown_surfaces(audit: Audit, limits: Limits) -> list[Surface]:
+    """The surfaces that can be drawn: a window, and a grid that fits its shape."""
+    return [
+        each
+        for each in audit.surfaces
+        if 0 < each.extent[1] - each.extent[0] < math.inf
+        and 0 < each.extent[3] - each.extent[2] < math.inf
+        and _layers(each)
+    ][: limits.surfaces]
+
+
+def _name(name: str) -> str:
+    return shorten(visible(name))
+
+
+def _number(value: float) -> float | str | None:
+    """A number as JSON can hold it: not a number is null, infinity a word."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(f"{value:.5g}")
+
+
+def _numbers(values: Sequence[float], kept: Sequence[int]) -> list[float | str | None]:
+    return [_number(values[index]) if index < len(values) else None for index in kept]
+
+
+def _ray(ray: Ray, audit: Audit, limits: Limits) -> dict[str, Any]:
+    count = len(ray.t)
+    step = max(1, math.ceil(count / limits.samples))
+    kept = sorted({*range(0, count, step), count - 1})
+    known = _known(ray)
+    telling = [name for name in known if is_telling(name, audit.model.instances)] or known
+    return {
+        "name": _name(ray.name),
+        "unit": _name(ray.unit) if ray.unit else "",
+        "t": _numbers(ray.t, kept),
+        "scores": [
+            {
+                "key": name == "confidence",
+                "name": _name(score_title(name)),
+                "values": _numbers(values, kept),
+                "limit": _number(ray.limits.get(name, math.nan)),
+            }
+            for name, values in ((name, ray.scores[name]) for name in telling[:12])
+        ],
+        "reach": _number(ray.reach),
+        "first": None if ray.first is None else _number(ray.first),
+    }
+
+
+def _layers(surface: Surface) -> Mapping[str, str]:
+    """The grids whose bytes fit the shape and whose range is known."""
+    rows, columns = surface.shape
+    kept = {}
+    for name, text in surface.grids.items():
+        low, high = surface.ranges.get(name, (math.nan, math.nan))
+        try:
+            size = len(base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError):
+            continue
+        if size == rows * columns > 0 and math.isfinite(low) and math.isfinite(high):
+            kept[name] = text
+    return kept
+
+
+def _surface(surface: Surface, audit: Audit, limits: Limits) -> dict[str, Any]:
+    units = {each.name: each.unit for each in audit.features}
+    return {
+        "x": _name(surface.x),
+        "y": _name(surface.y),
+        "xUnit": _name(units.get(surface.x) or " ").strip(),
+        "yUnit": _name(units.get(surface.y) or " ").strip(),
+        "extent": list(surface.extent),
+        "shape": list(surface.shape),
+        "layers": [
+            {
+                "name": _name(score_title(name)),
+                "gradient": name == "gradient",
+                "grid": text,
+                "range": [_number(each) for each in surface.ranges[name]],
+            }
+            for name, text in list(_layers(surface).items())[:8]
+        ],
+        "edges": _segments(surface.edges, surface, limits.edges),
+        "allEdges": len(surface.edges),
+        "boundaries": _segments(surface.boundaries, surface, limits.edges),
+        "regions": surface.regions,
+        "points": [
+            [*_place(x, y, surface), label]
+            for x, y, label in surface.points
+            if math.isfinite(x) and math.isfinite(y)
+        ][: limits.points],
+    }
+
+
+def _segments(
+    segments: Sequence[tuple[float, float, float, float]], surface: Surface, most: int
+) -> list[int]:
+    """Segments on the fine grid, one after the other; the longest if there are too many."""
+    placed = [
+        (*_place(x0, y0, surface), *_place(x1, y1, surface))
+        for x0, y0, x1, y1 in segments
+        if all(map(math.isfinite, (x0, y0, x1, y1)))
+    ]
+    if len(placed) > most:
+        placed.sort(key=lambda s: -math.hypot(s[2] - s[0], s[3] - s[1]))
+    return [each for segment in placed[:most] for each in segment]
+
+
+def _place(x: float, y: float, surface: Surface) -> tuple[int, int]:
+    """A point of the window on the fine grid; far outside is cut off."""
+    left, right, bottom, top = surface.extent
+    across, along = (x - left) / (right - left), (y - bottom) / (top - bottom)
+    return round(FINE * min(max(across, -1), 2)), round(FINE * min(max(along, -1), 2))

@@ -1,0 +1,177 @@
+"""Which sections an audit fills, and the small computations of layout that they need."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from farfield.audit.findings import Detected, Family
+from farfield.audit.record import Audit
+from farfield.report.html.charts import Piece, stack
+from farfield.report.html.limits import Limits
+from farfield.report.html.payload import shown_rays, shown_surfaces
+from farfield.report.words import UNKNOWN, distance, is_telling, percent
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page; ``missing`` says what would fill it."""
+
+    id: str
+    title: str
+    filled: bool
+    missing: str
+
+
+def sections(audit: Audit, limits: Limits) -> list[Section]:
+    """All sections in their order."""
+    tabular = len(audit.model.inputs) <= 1
+    plain = audit.task == "classification"
+    several = audit.model.instances > 1
+    made = [
+        ("directions", "Directions", audit.families, "No direction was followed."),
+        (
+            "features",
+            "Features",
+            plain and audit.features,
+            ""
+            if not plain
+            else "Image models have pictures instead of a table of pixels."
+            if not tabular
+            else "The audit holds no features.",
+        ),
+        ("rays", "Rays to infinity", shown_rays(audit, limits), "No ray was recorded."),
+        (
+            "surfaces",
+            "Two features at a time",
+            shown_surfaces(audit, limits),
+            "Surfaces need at least two numeric features.",
+        ),
+        ("pictures", "Pictures", audit.pictures, "" if tabular else "No example image was given."),
+        (
+            "votes",
+            "Votes",
+            several and plain,
+            "Audit a folder or a list of models to see where the members of an ensemble disagree."
+            if plain
+            else "",
+        ),
+        ("spread", "Predicted spread", audit.collapses, ""),
+        (
+            "health",
+            "Quality on the data",
+            audit.health,
+            "Name the column of outcomes with --label to see accuracy and calibration.",
+        ),
+        (
+            "detection",
+            "Telling other data apart",
+            audit.detection or audit.out_sets,
+            "Give data of another kind with --ood NAME=FILE to see whether it is noticed.",
+        ),
+        (
+            "remedies",
+            "What to do",
+            audit.remedies or audit.guard,
+            "No remedy is listed for this model.",
+        ),
+        ("facts", "Facts to reproduce this", True, ""),
+    ]
+    return [Section(name, title, bool(what), missing) for name, title, what, missing in made]
+
+
+def ends_told(family: Family) -> str:
+    """How sure the model is at the end of most rays."""
+    if len(family.confidence) != 5:
+        return UNKNOWN
+    low, _, median, _, high = map(percent, family.confidence)
+    if low == high:
+        return f"{median} on nine rays in ten"
+    return f"{median} on the middle ray, {low} to {high} on nine rays in ten"
+
+
+def settled_told(family: Family) -> str:
+    """From where on the model is 99.9% sure, in standard deviations."""
+    if len(family.settled) != 3:
+        return UNKNOWN
+    first, median, last = family.settled
+    if first == math.inf:
+        return "never, on 95% of rays or more"
+    return (
+        f"{distance(median)} on the middle ray, {distance(first)} on the first 5%, "
+        f"{distance(last)} on 95% (standard deviations)"
+    )
+
+
+@dataclass(frozen=True)
+class Divided:
+    """One end at which the members of an ensemble disagree."""
+
+    feature: str
+    side: str
+    pieces: list[Piece]
+
+
+def most_divided(audit: Audit, most: int = 12) -> list[Divided]:
+    """The ends of features at which the largest vote is smallest."""
+    found = []
+    for feature in audit.features:
+        for side, end in (("down", feature.down), ("up", feature.up)):
+            votes = [] if end is None else [each for each in end.votes.values() if each == each]
+            if end is not None and votes and max(votes) < 1:
+                found.append((max(votes), feature.name, side, end.votes))
+    found.sort(key=lambda each: each[0])
+    return [
+        Divided(name, side, stack(votes, audit.model.classes))
+        for _, name, side, votes in found[:most]
+    ]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One score on one data set; ``best`` if no score has a higher AUROC there."""
+
+    found: Detected
+    best: bool
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All scores on one data set, the best first."""
+
+    dataset: str
+    trials: list[Trial]
+    remark: str
+
+
+def contests(audit: Audit, limits: Limits) -> list[Contest]:
+    """Group detection by data set, and say who wins."""
+    grouped: dict[str, list[Detected]] = {}
+    telling = [each for each in audit.detection if is_telling(each.score, audit.model.instances)]
+    for each in telling[: 4 * limits.rows]:
+        grouped.setdefault(each.dataset, []).append(each)
+    made = []
+    for dataset, found in grouped.items():
+        found.sort(key=lambda each: -_order(each.auroc.value))
+        top = found[0].auroc.value
+        trials = [Trial(each, each.auroc.value == top) for each in found]
+        made.append(Contest(dataset, trials, _remark(found)))
+    return made
+
+
+def _order(value: float) -> float:
+    return -1.0 if math.isnan(value) else value
+
+
+def _remark(found: list[Detected]) -> str:
+    """Whether plain distances beat what the model says about itself."""
+    own = [each.auroc for each in found if not each.reference]
+    references = [each.auroc for each in found if each.reference]
+    if not own or not references:
+        return ""
+    mine, theirs = max(each.value for each in own), max(each.value for each in references)
+    if theirs > mine:
+        return (
+            "Here a plain distance to the training data does better than every score of the model."
+        )
+    return "Here the model's best score does at least as well as a plain distance to its data."

@@ -1,0 +1,109 @@
+"""The tables of an audit as LaTeX, to be read into a paper or a validation report."""
+
+from __future__ import annotations
+
+from farfield.audit.record import Audit
+from farfield.report.audit_text import (
+    Listing,
+    detection,
+    families,
+    features,
+    health,
+    spread,
+)
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"{\textquotedbl}",
+    # After the end of a row these would begin an argument.
+    "[": "{[}",
+    "*": "{*}",
+    "\N{MINUS SIGN}": "$-$",
+    "\N{INFINITY}": r"$\infty$",
+    "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
+    "\N{EN DASH}": "--",
+    "\N{LEFT DOUBLE QUOTATION MARK}": "``",
+    "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+    "\N{SUPERSCRIPT TWO}": r"\textsuperscript{2}",
+    "\N{SUPERSCRIPT THREE}": r"\textsuperscript{3}",
+    "\N{MICRO SIGN}": r"\textmu{}",
+    "\N{DEGREE SIGN}": r"\textdegree{}",
+    "\N{REPLACEMENT CHARACTER}": "?",
+}
+
+
+def audit_tables(audit: Audit) -> dict[str, str]:
+    r"""Write the tables of an audit, each a whole environment.
+
+    They use ``\toprule`` and its like from the ``booktabs`` package; the table of features, which
+    may be long, uses ``longtable``. Names in letters beyond Latin need XeLaTeX or LuaLaTeX.
+
+    Args:
+        audit: The audit.
+
+    Returns:
+        Name of a table (``families``, ``features``, ``spread``, ``health``, ``detection``) to its
+        LaTeX; tables that would be empty are left out.
+    """
+    made = {
+        "families": families(audit),
+        "features": features(audit),
+        "spread": spread(audit),
+        "health": health(audit),
+        "detection": detection(audit),
+    }
+    return {
+        name: _table(listing, long=name in ("features", "spread"))
+        for name, listing in made.items()
+        if listing.rows
+    }
+
+
+def escape(text: str) -> str:
+    r"""Write text so that LaTeX shows it and does nothing else.
+
+    >>> escape("50% of $x_1$ & more")
+    '50\\% of \\$x\\_1\\$ \\& more'
+    """
+    return "".join(SPECIAL.get(letter, letter) for letter in text)
+
+
+def _table(listing: Listing, *, long: bool) -> str:
+    columns = "l" + "r" * (len(listing.head) - 1)
+    head = _row(listing.head)
+    rows = [_row(row) for row in listing.rows]
+    if long:
+        lines = [
+            rf"\begin{{longtable}}{{{columns}}}",
+            *(r"\toprule", head, r"\midrule", r"\endhead"),
+            *(r"\bottomrule", r"\endfoot"),
+            *rows,
+            r"\end{longtable}",
+        ]
+    else:
+        lines = [
+            rf"\begin{{tabular}}{{{columns}}}",
+            *(r"\toprule", head, r"\midrule"),
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return " & ".join(map(escape, cells)) + r" \\"

@@ -1,0 +1,207 @@
+"""Numbers and names of an audit as plain words; shared by the page, the console and LaTeX."""
+
+from __future__ import annotations
+
+import math
+
+from farfield.evaluate import Estimate
+
+NEVER = "never"
+UNKNOWN = "not known"
+
+SCORES = {
+    "confidence": "Confidence",
+    "gradient": "Gradient magnitude",
+    "one_minus_max_probability": "1 \N{MINUS SIGN} largest probability",
+    "class_variance": "Variance between members",
+    "predictive_entropy": "Total uncertainty (predictive entropy)",
+    "expected_entropy": "Data uncertainty (expected entropy)",
+    "mutual_information": "Knowledge uncertainty (mutual information)",
+    "negative_max_logit": "Negative largest logit",
+    "energy": "Energy",
+    "mahalanobis": "Mahalanobis distance",
+    "nearest": "Distance to the nearest neighbours",
+}
+# Of one network the first two are nothing, and the third is its predictive entropy again.
+OF_MEMBERS = frozenset({"class_variance", "mutual_information", "expected_entropy"})
+METRICS = {
+    "accuracy": ("Accuracy", "share of rows whose predicted class is right; higher is better"),
+    "nll": ("Negative log-likelihood", "surprise at the true outcome; lower is better"),
+    "brier": ("Brier score", "squared error of the probabilities; lower is better"),
+    "ece": ("Calibration error (ECE)", "average gap between confidence and accuracy"),
+    "adaptive_ece": ("Calibration error (equal bins)", "the same gap, bins of equal size"),
+    "rmse": ("Root mean squared error", "typical size of an error; lower is better"),
+    "mae": ("Mean absolute error", "average size of an error; lower is better"),
+    "coverage": ("Coverage", "share of outcomes inside of the predicted interval"),
+}
+SHARES = frozenset({"accuracy", "ece", "adaptive_ece", "coverage"})
+
+
+def percent(value: float) -> str:
+    """Write a share; never rounds to 0% or 100% what is neither.
+
+    >>> percent(1.0), percent(0.99997), percent(0.1234), percent(1e-9)
+    ('100%', '>99.99%', '12.3%', '<0.01%')
+    """
+    if not math.isfinite(value):
+        return UNKNOWN
+    if value in (0.0, 1.0):
+        return f"{value:.0%}"
+    if 0 < value < 1e-4:
+        return "<0.01%"
+    if 0.9999 < value < 1:
+        return ">99.99%"
+    digits = 2 if value < 0.01 or 0.99 < value < 1 else 1
+    text = f"{100 * value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
+
+
+def number(value: float) -> str:
+    """Write a number to three figures.
+
+    >>> number(1234567.0), number(0.12345), number(-3e-7), number(float("inf"))
+    ('1,230,000', '0.123', '−3e−7', '∞')
+    """
+    if math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "∞" if value > 0 else "\N{MINUS SIGN}∞"
+    value = float(f"{value:.3g}")
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e9 or size < 1e-4:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        text = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def distance(value: float, unit: str = "") -> str:
+    """Write a distance; infinity means never.
+
+    >>> distance(12.5, "mmol/L"), distance(float("inf"))
+    ('12.5 mmol/L', 'never')
+    """
+    if value == math.inf:
+        return NEVER
+    return f"{number(value)} {unit}".rstrip() if math.isfinite(value) else UNKNOWN
+
+
+def beyond(value: float) -> str:
+    """Say where a point lies, given in standard deviations beyond the training range.
+
+    >>> beyond(3.21), beyond(-0.5), beyond(float("inf"))
+    ('3.21 sd beyond', 'inside the data', '')
+    """
+    if not math.isfinite(value):
+        return ""
+    return "inside the data" if value <= 0 else f"{number(value)} sd beyond"
+
+
+def share(value: float | Estimate) -> str:
+    """Write a share: exact, or with the interval of its estimate.
+
+    >>> share(0.25)
+    '25%'
+    >>> share(Estimate(0.25, 0.2, 0.3, 0.95, "Clopper-Pearson"))
+    '25% (20% to 30%)'
+    """
+    if isinstance(value, Estimate):
+        return f"{percent(value.value)} ({percent(value.low)} to {percent(value.high)})"
+    return percent(value)
+
+
+def middle(value: float | Estimate) -> float:
+    """The number itself, whether it was counted or sampled."""
+    return value.value if isinstance(value, Estimate) else value
+
+
+def measured(name: str, value: Estimate) -> tuple[str, str]:
+    """A number of the model's health, and its interval."""
+    write = percent if name in SHARES else number
+    return write(value.value), f"{write(value.low)} to {write(value.high)}"
+
+
+def quantity(value: float, name: str) -> str:
+    """A number whose name says whether it is a share.
+
+    >>> quantity(0.5, "blind, random"), quantity(0.5, "nll")
+    ('50%', '0.5')
+    """
+    known = (*SHARES, "blind", "share", "confidence", "mmc", "certain")
+    is_share = 0 <= value <= 1 and any(word in name for word in known)
+    return percent(value) if is_share else number(value)
+
+
+def is_telling(score: str, instances: int) -> bool:
+    """Whether a score says something of its own about this many networks.
+
+    >>> is_telling("mutual_information", 1), is_telling("mutual_information", 5)
+    (False, True)
+    """
+    return instances > 1 or score not in OF_MEMBERS
+
+
+def score_title(name: str) -> str:
+    """The plain name of a score.
+
+    >>> score_title("energy"), score_title("nearest_penultimate")
+    ('Energy', 'Distance to the nearest neighbours (penultimate)')
+    """
+    if name in SCORES:
+        return SCORES[name]
+    for known in ("mahalanobis", "nearest"):
+        if name.startswith(known):
+            rest = name[len(known) :].strip(" _-()").replace("_", " ")
+            return f"{SCORES[known]} ({rest})"
+    return name.replace("_", " ")
+
+
+def metric_title(name: str) -> str:
+    """The plain name of a number of the model's health."""
+    plain = name.replace("_", " ")
+    return METRICS[name][0] if name in METRICS else plain[:1].upper() + plain[1:]
+
+
+def metric_meaning(name: str) -> str:
+    """What a number of the model's health means, if it is a known one."""
+    return METRICS[name][1] if name in METRICS else ""
+
+
+def shorten(name: str, limit: int = 160) -> str:
+    """Cut a very long name; its beginning is kept.
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
+def visible(name: str) -> str:
+    r"""Make control characters visible, so that a name can neither hide nor break anything.
+
+    >>> visible("a\x1b[2Jb"), visible("")
+    ('a␛[2Jb', '(no name)')
+    """
+    return "".join(map(_visible, name)) or "(no name)"
+
+
+def _visible(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    hidden = 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0x2028, 0x2029)
+    return "\N{REPLACEMENT CHARACTER}" if hidden else letter
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "ray"), plural(1200, "ray")
+    ('1 ray', '1,200 rays')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,118 @@
+"""Blind shares: exact where directions are all there, an interval where they are drawn."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from audit_subjects import affine, random_subject, subject_of
+from farfield.audit import families
+from farfield.audit.subject import Moving
+from farfield.evaluate import Estimate
+
+
+def half_blind():
+    """Logits (x, -x): sure along x, undecided along y."""
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    return subject_of(affine([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0]), rows)
+
+
+def test_axes_are_exact_and_count_both_ends():
+    family = families.follow(half_blind(), families.axes(half_blind()), 0.99)
+    assert family.share == 0.5
+    assert isinstance(family.share, float)
+    assert family.rays == 4
+    assert family.confidence[0] == pytest.approx(0.5, abs=0.5)
+
+
+def test_a_bounded_end_is_not_a_direction():
+    rows = np.abs(np.random.default_rng(0).standard_normal((50, 2)))
+    moving = (Moving("x", (0,), low=0.0), Moving("y", (1,), low=0.0, high=9.0))
+    subject = subject_of(affine([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0]), rows, moving=moving)
+    rays = families.axes(subject)
+    assert rays.direction[:].tolist() == [[1.0, 0.0]]
+    assert families.random_directions(subject, 5, np.random.default_rng(0)) is None
+
+
+def test_everything_bounded_leaves_no_direction():
+    rows = np.random.default_rng(0).random((20, 1))
+    moving = (Moving("x", (0,), low=0.0, high=1.0),)
+    subject = subject_of(affine([[1.0], [-1.0]], [0.0, 0.0]), rows, moving=moving)
+    assert families.axes(subject) is None
+    assert families.towards(subject, "data", "t", rows, 10) is None
+
+
+def test_random_directions_carry_an_interval_and_leave_categories_alone():
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    rows[:, 2:] = np.eye(2)[np.arange(60) % 2]
+    moving = (
+        Moving("a", (0,)),
+        Moving("b", (1,)),
+        Moving("kind", (2, 3), values=("u", "v"), counts=(30, 30)),
+    )
+    torch.manual_seed(0)
+    subject = subject_of(affine(torch.randn(2, 4).tolist(), [0.0, 0.0]), rows, moving=moving)
+    rays = families.random_directions(subject, 40, np.random.default_rng(1))
+    assert not rays.direction[:, 2:].any()
+    assert (rays.direction[:, :2] != 0).all()
+    family = families.follow(subject, rays, 0.99)
+    assert isinstance(family.share, Estimate)
+    assert family.share.low <= family.share.value <= family.share.high
+
+
+def test_whitened_directions_follow_the_scale_of_the_data():
+    subject = random_subject(rows=2000)
+    directions = subject.whitened_directions(4000, np.random.default_rng(0))
+    spread = directions.std(axis=0) / subject.std
+    assert spread == pytest.approx(np.full(4, 0.5), abs=0.03)
+
+
+def test_towards_starts_at_the_mean_and_goes_through_the_rows():
+    subject = random_subject()
+    target = subject.rows[:7]
+    rays = families.towards(subject, "data", "t", target, 100)
+    np.testing.assert_allclose(rays.origin + rays.direction, target)
+    np.testing.assert_allclose(rays.origin, np.tile(subject.mean, (7, 1)))
+
+
+def test_settled_is_never_where_members_disagree():
+    members = [affine([[1.0], [-1.0]], [0.0, 0.0]), affine([[-1.0], [1.0]], [0.0, 0.0])]
+    rows = np.random.default_rng(0).standard_normal((20, 1))
+    subject = subject_of(members, rows)
+    family = families.follow(subject, families.axes(subject), 0.99)
+    assert family.share == 0.0
+    assert family.disagreeing == 1.0
+    assert all(math.isinf(value) for value in family.settled)
+    assert family.scores["mutual_information"][1] == pytest.approx(math.log(2))
+
+
+def test_the_circle_of_two_inputs_is_exact():
+    family = families.whole_circle(half_blind(), 0.99)
+    # Every direction but the two along y is blind: a share of one, up to two points.
+    assert family.share == pytest.approx(1.0)
+    assert families.whole_circle(random_subject(), 0.99) is None
+
+
+def test_a_regressor_is_blind_where_nothing_grows():
+    rows = np.random.default_rng(0).standard_normal((20, 2))
+    # mean = x, raw scale = y: along +y the scale grows, along -y it collapses, along x neither.
+    subject = subject_of(
+        affine([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), rows, task="regression", classes=("mean", "s")
+    )
+    rays = families.axes(subject)
+    family = families.follow(subject, rays, 0.99)
+    assert rays.direction[:].tolist() == [[-1, 0], [1, 0], [0, -1], [0, 1]]
+    assert family.share == 0.75
+    two = [
+        affine([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]),
+        affine([[2.0, 0.0], [0.0, 1.0]], [0.0, 0.0]),
+    ]
+    several = subject_of(two, rows, task="regression", classes=("mean", "s"))
+    assert families.follow(several, rays, 0.99).share == 0.25
+
+
+def test_quantiles_keep_infinity():
+    found = families.quantiles(torch.tensor([1.0, math.inf, 2.0]), (0.05, 0.5, 0.95))
+    assert found == (1.0, 2.0, math.inf)
+    assert families.quantiles(torch.empty(0), (0.5,)) == ()

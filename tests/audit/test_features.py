@@ -1,0 +1,93 @@
+"""One feature at a time: limits, distances, bounds, categories."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import farfield as ff
+from audit_subjects import affine, random_subject, subject_of
+from farfield.audit.features import CURVE_STEPS, table
+from farfield.audit.subject import Moving
+
+
+def described(subject, threshold=0.99):
+    steps = []
+    found = table(subject, threshold, 100, steps.append)
+    assert steps[-1] == 1.0
+    return found
+
+
+def test_a_known_distance_in_units_and_in_deviations_beyond_the_range():
+    # Logits (2x, 0): 99.9% at x = log(999) / 2, whatever the row.
+    rows = np.linspace(-1.0, 1.0, 21)[:, None]
+    (feature,) = described(subject_of(affine([[2.0], [0.0]], [0.0, 0.0]), rows))
+    goal = math.log(999) / 2
+    assert feature.up.label == "c0"
+    assert feature.down.label == "c1"
+    assert feature.up.distance[1] == pytest.approx(goal - 0.0, abs=0.11)
+    assert feature.up.beyond == pytest.approx([(goal - 1.0) / rows.std()] * 3)
+    assert feature.down.beyond == pytest.approx([(goal - 1.0) / rows.std()] * 3)
+    assert feature.up.blind == 1.0
+    assert feature.up.assumptions == 0.0  # the second logit's row of V is zero
+
+
+def test_agrees_with_at_infinity_row_by_row():
+    subject = random_subject(seed=3)
+    found = described(subject)
+    for place, feature in enumerate(found):
+        direction = np.zeros(4)
+        direction[place] = 1.0
+        far = ff.at_infinity(subject.network, subject.spread(100), direction)
+        assert feature.up.confidence[1] == pytest.approx(float(far.confidence.median()))
+        label = int(torch.bincount(far.label).argmax())
+        assert feature.up.label == subject.classes[label]
+        middle = float(ff.at_infinity(subject.network, subject.centre, direction).confidence)
+        assert feature.curve[-1] == pytest.approx(middle, abs=1e-4)
+
+
+def test_curves_are_the_median_row_moved():
+    subject = random_subject(seed=5)
+    feature = described(subject)[2]
+    assert len(feature.curve) == len(CURVE_STEPS)
+    row = subject.centre.copy()
+    row[2] += CURVE_STEPS[3] * subject.std[2]
+    p = subject.network.probabilities(row).mean(dim=0).amax()
+    assert feature.curve[3] == pytest.approx(float(p), abs=1e-4)
+
+
+def test_a_bounded_end_is_evaluated_at_its_bound():
+    rows = np.random.default_rng(0).random((30, 1))
+    moving = (Moving("share", (0,), unit="%", low=0.0, high=2.0),)
+    subject = subject_of(affine([[3.0], [0.0]], [0.0, 0.0]), rows, moving=moving)
+    (feature,) = described(subject)
+    assert feature.kind == "bounded"
+    assert feature.up.bound == 2.0
+    assert feature.up.confidence[1] == pytest.approx(1 / (1 + math.exp(-6)))
+    assert all(math.isinf(value) for value in feature.up.distance)
+    assert feature.curve[-1] == pytest.approx(1 / (1 + math.exp(-6)), abs=1e-4)
+
+
+def test_categories_are_moved_not_scaled():
+    rows = np.zeros((40, 3))
+    rows[:, 0] = np.linspace(-1, 1, 40)
+    rows[:, 1:] = np.eye(2)[np.arange(40) % 2]
+    moving = (Moving("x", (0,)), Moving("ward", (1, 2), values=("a", "b"), counts=(20, 20)))
+    subject = subject_of(
+        affine([[0.0, 9.0, -9.0], [0.0, 0.0, 0.0]], [0.0, 0.0]), rows, moving=moving
+    )
+    x, ward = described(subject)
+    assert ward.kind == "categorical"
+    assert [value.value for value in ward.values] == ["a", "b"]
+    assert [value.changed for value in ward.values] == [0.5, 0.5]
+    assert ward.up is None
+    assert x.up.blind == 1.0  # x does nothing, and the wards alone are sure
+
+
+def test_votes_of_members_that_disagree():
+    members = [affine([[1.0], [-1.0]], [0.0, 0.0]), affine([[-1.0], [1.0]], [0.0, 0.0])]
+    (feature,) = described(subject_of(members, np.linspace(-1, 1, 9)[:, None]))
+    assert feature.up.votes == {"c0": 0.5, "c1": 0.5}
+    assert feature.up.scores["mutual_information"] == pytest.approx(math.log(2))
+    assert feature.up.blind == 0.0

@@ -1,0 +1,176 @@
+"""The whole audit, on models whose far field is known."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import farfield as ff
+from audit_subjects import affine
+from farfield.errors import InputError
+from farfield.evaluate import Estimate
+
+
+@pytest.fixture(scope="module")
+def moons():
+    data = ff.datasets.half_moons(0)
+    model = ff.EnsembleClassifier(members=3, hidden=(10, 10), epochs=15, random_state=0)
+    return model.fit(data.X, data.y), data
+
+
+@pytest.fixture(scope="module")
+def audited(moons):
+    model, data = moons
+    far = {"far": data.X * 50}
+    return ff.audit(model, data.X, data.y, features=["x", "y"], ood=far, directions=100)
+
+
+def test_an_audit_has_every_part(audited, moons):
+    model, data = moons
+    assert audited.task == "classification"
+    assert set(audited.blindness) == {"circle", "axes", "random", "data", "towards far"}
+    assert isinstance(audited.blindness["axes"], float)
+    assert isinstance(audited.blindness["random"], Estimate)
+    assert [feature.name for feature in audited.features] == ["x", "y"]
+    assert audited.health.numbers["accuracy"].value == model.score(data.X, data.y)
+    counts = np.bincount(data.y)
+    assert audited.data.class_counts == {"0": counts[0], "1": counts[1]}
+    assert len(audited.surfaces) == 1
+    assert audited.out_sets[0].mmc > 0.5
+    references = {row.score for row in audited.detection if row.reference}
+    assert references == {
+        "mahalanobis (inputs)",
+        "nearest (inputs)",
+        "mahalanobis (features)",
+        "nearest (features)",
+    }
+    nearest = next(row for row in audited.detection if row.score == "nearest (inputs)")
+    assert nearest.auroc.value > 0.95
+    assert audited.remedies[0].proven
+
+
+def test_numbers_are_those_of_the_exact_core(audited, moons):
+    model, _ = moons
+    network = ff.capture(model)
+    assert audited.blindness["circle"] == ff.blind_arcs(network, 0.99).share
+    ray = audited.rays[0]
+    assert ray.limits["confidence"] in (pytest.approx(1.0), pytest.approx(2 / 3, abs=1e-3))
+    assert ray.first is not None
+
+
+def test_the_same_seed_gives_the_same_audit_and_moves_no_global_state(moons):
+    model, data = moons
+    before, there = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 - the state itself is meant
+    first, second = (
+        ff.audit(model, data.X, data.y, directions=30, random_state=7) for _ in range(2)
+    )
+    assert torch.equal(before, torch.get_rng_state())
+    assert (there == np.random.get_state()[1]).all()  # noqa: NPY002
+    assert first.families == second.families
+    assert first.surfaces == second.surfaces
+    assert first.health == second.health
+
+
+def test_max_blind_decides():
+    rows = np.random.default_rng(0).standard_normal((40, 1))
+    sure = affine([[1.0], [-1.0]], [0.0, 0.0])
+    assert ff.audit(sure, rows, directions=5).verdict.passed is None
+    failed = ff.audit(sure, rows, directions=5, max_blind=0.5)
+    assert not failed.passed
+    assert "every direction" in failed.verdict.sentence
+    flat = affine([[0.0], [0.0]], [0.1, 0.0])
+    assert ff.audit(flat, rows, directions=5, max_blind=0.0).passed
+
+
+def test_labels_may_be_words_and_are_those_of_the_model():
+    rows = np.random.default_rng(0).standard_normal((80, 2))
+    words = np.where(rows[:, 0] > 0, "yes", "no")
+    model = ff.ReLUClassifier(hidden=(8,), epochs=30, random_state=0).fit(rows, words)
+    found = ff.audit(model, rows, words, directions=10)
+    assert found.model.classes == ("no", "yes")
+    assert found.health.numbers["accuracy"].value == model.score(rows, words)
+    with pytest.raises(InputError, match="maybe"):
+        ff.audit(model, rows, np.where(rows[:, 0] > 0, "maybe", "no"))
+
+
+def test_without_labels_there_is_no_health(moons):
+    model, data = moons
+    found = ff.audit(model, data.X, directions=10)
+    assert found.health is None
+    assert found.data.class_counts == {}
+
+
+def test_one_row_is_enough():
+    found = ff.audit(affine([[1.0, 2.0], [0.0, 1.0]], [0.0, 0.0]), np.ones((1, 2)), directions=5)
+    assert found.data.rows == 1
+    assert set(found.data.constant) == {"x0", "x1"}
+
+
+def test_images_become_pictures():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((30, 1, 4, 4)), rng.integers(0, 3, 30)
+    found = ff.audit(model, images, labels, ood={"dark": images * 0.1}, directions=20)
+    assert set(found.blindness) == {"scaling", "noise", "towards dark"}
+    assert found.features == ()
+    assert found.pictures[0].images[0].startswith("data:image/png;base64,")
+    assert found.health.rows == 30
+
+
+def test_regressors_collapse():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 2))
+    y = 3 * X[:, 0] + rng.standard_normal(120) * 0.1
+    model = ff.EnsembleRegressor(members=3, hidden=(8,), epochs=20, random_state=0).fit(X, y)
+    found = ff.audit(model, X, y, features=["a", "b"], directions=20)
+    assert found.task == "regression"
+    assert [(c.feature, c.side) for c in found.collapses][:2] == [("a", "down"), ("a", "up")]
+    assert set(found.health.numbers) >= {"rmse", "nll", "coverage"}
+    mean = model.predict(X)
+    rmse = float(np.sqrt(np.mean((y - mean) ** 2)))
+    assert found.health.numbers["rmse"].value == pytest.approx(rmse, rel=1e-4)
+    assert found.verdict.sentence.startswith("The model predicts")
+
+
+def test_smooth_networks_are_audited_without_rays():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.Linear(8, 2))
+    found = ff.audit(model, np.random.default_rng(0).standard_normal((40, 2)), directions=10)
+    assert found.rays[0].first is None
+    assert found.features[0].up.assumptions is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 0.0}, "threshold"),
+        ({"max_blind": 2.0}, "max_blind"),
+        ({"samples": 1}, "samples"),
+        ({"task": "clustering"}, "task"),
+        ({"engine": "spark"}, "engine"),
+        ({"pairs": [("x", "z")]}, "z"),
+        ({"pairs": [("x", "x")]}, "one feature twice"),
+        ({"class_names": ["only"]}, "class"),
+    ],
+)
+def test_bad_options_are_named(moons, options, message):
+    model, data = moons
+    with pytest.raises(InputError, match=message):
+        ff.audit(model, data.X, data.y, features=["x", "y"], directions=5, **options)
+
+
+def test_a_table_that_does_not_fit_the_model(moons):
+    model, _ = moons
+    with pytest.raises(InputError, match="2"):
+        ff.audit(model, np.zeros((5, 3)) + np.arange(5)[:, None])
+    with pytest.raises(InputError, match=r"NaN|missing"):
+        ff.audit(model, np.array([[0.0, np.nan], [1.0, 2.0]]))
+
+
+def test_progress_is_reported(moons):
+    model, data = moons
+    seen = []
+    ff.audit(model, data.X, data.y, directions=5, progress=lambda *step: seen.append(step))
+    assert {"directions", "features", "rays", "surfaces", "health"} <= {name for name, _ in seen}
+    assert all(0 <= done <= 1 for _, done in seen)

@@ -1,0 +1,189 @@
+"""farfield train, audit and report, from files to exit codes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import farfield as ff
+from farfield.cli import farfield as command
+from farfield.errors import InputError
+
+
+def invoke(*args):
+    return CliRunner().invoke(command, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table with a category and a bounded column, and an estimator trained on it."""
+    home = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    age, sat = rng.normal(60, 12, 200), rng.uniform(80, 100, 200)
+    ward = rng.choice(["icu", "er"], 200)
+    died = np.where((age - 60) / 12 - (sat - 90) / 8 + (ward == "icu") > 0, "died", "lived")
+    for name, shift in (("train.csv", 0), ("other.csv", 40)):
+        rows = zip(age + shift, sat, ward, died, strict=True)
+        lines = [f"{a:.3f},{s:.2f},{w},{d}" for a, s, w, d in rows]
+        (home / name).write_text("\n".join(["age,saturation,ward,outcome", *lines]) + "\n")
+    (home / "schema.toml").write_text('[features.saturation]\nmin = 0\nmax = 100\nunit = "%"\n')
+    result = invoke(
+        "train", "ensemble", "--data", home / "train.csv", "--label", "outcome", "--epochs", 5,
+        "--hidden", "8,8", "--set", "members=3", "-o", home / "model.safetensors",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "training accuracy" in result.output
+    return home
+
+
+def audit(folder, *more, data="train.csv"):
+    return invoke(
+        "audit", folder / "model.safetensors", "--data", folder / data, "--label", "outcome",
+        "--directions", 50, "--out", folder / "out", *more,
+    )  # fmt: skip
+
+
+def test_train_saves_an_estimator_that_knows_its_columns(folder):
+    model = ff.load(folder / "model.safetensors")
+    assert len(model.instances_) == 3
+    assert list(model.classes_) == ["died", "lived"]
+    assert list(model.feature_names_in_) == ["age", "saturation", "ward=er", "ward=icu"]
+
+
+def test_audit_writes_its_two_files_and_says_what_it_found(folder):
+    result = audit(folder, "--schema", folder / "schema.toml", "--ood", f"other={folder}/other.csv")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["audit.json", "report.html"]
+    assert "report.html" in result.output
+    found = ff.Audit.from_json(folder / "out" / "audit.json")
+    kinds = {feature.name: feature.kind for feature in found.features}
+    assert kinds == {"age": "numeric", "saturation": "bounded", "ward": "categorical"}
+    assert found.features[1].unit == "%"
+    assert found.features[1].up.bound == 100.0
+    assert found.out_sets[0].name == "other"
+    assert found.model.sha256 is not None
+
+
+def test_the_exit_code_is_the_verdict(folder):
+    assert audit(folder, "--max-blind", 1).exit_code == 0
+    assert audit(folder, "--max-blind", 0).exit_code == 1
+
+
+def test_json_is_the_audit_and_nothing_else(folder):
+    result = audit(folder, "--json")
+    assert json.loads(result.stdout)["schema_version"] == 1
+
+
+def test_latex_and_quiet(folder):
+    assert r"\begin{tab" in audit(folder, "--latex").stdout
+    assert audit(folder, "--quiet").stdout == ""
+
+
+def test_report_renders_again_without_the_model(folder, tmp_path):
+    audit(folder)
+    source = tmp_path / "audit.json"
+    source.write_bytes((folder / "out" / "audit.json").read_bytes())
+    result = invoke("report", source, "-o", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "page.html").read_bytes() == (folder / "out" / "report.html").read_bytes()
+    assert invoke("report", source, "--quiet").stdout == ""
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_onnx_and_pt2_files_and_folders_of_them(folder, tmp_path):
+    torch.manual_seed(0)
+    (tmp_path / "models").mkdir()
+    for seed in range(2):
+        model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
+        exported = torch.export.export(model, (torch.zeros(2, 2),))
+        torch.export.save(exported, tmp_path / "models" / f"{seed}.pt2")
+    np.savez(tmp_path / "d.npz", X=np.random.default_rng(0).standard_normal((50, 2)))
+    options = ("--data", tmp_path / "d.npz", "--out", tmp_path / "out", "--directions", 20)
+    result = invoke("audit", tmp_path / "models", *options)
+    assert result.exit_code == 0, result.output
+    assert ff.Audit.from_json(tmp_path / "out" / "audit.json").model.instances == 2
+    both = [tmp_path / "models" / f"{seed}.pt2" for seed in range(2)]
+    assert invoke("audit", *both, *options).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--ood", "nothing"), "NAME=FILE"),
+        (("--pair", "age"), "two features"),
+        (("--pair", "age,ward"), "ward"),
+        (("--label", "nobody"), "nobody"),
+        (("--categorical", "nobody"), "nobody"),
+        (("--schema", "nowhere.toml"), "nowhere.toml"),
+    ],
+)
+def test_bad_input_is_one_message(folder, more, message):
+    result = audit(folder, *more)
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+
+
+def test_a_table_without_a_column_the_model_needs(folder, tmp_path):
+    text = (folder / "train.csv").read_text().replace("age,", "years,")
+    (tmp_path / "t.csv").write_text(text)
+    result = invoke(
+        "audit", folder / "model.safetensors", "--data", tmp_path / "t.csv", "--label", "outcome"
+    )
+    assert isinstance(result.exception, InputError)
+    assert "age" in str(result.exception)
+
+
+def test_a_factory_runs_only_when_it_may(folder, tmp_path):
+    result = invoke("audit", "os:getcwd", "--data", folder / "train.csv", "--label", "outcome")
+    assert isinstance(result.exception, InputError)
+    assert "--allow-code" in str(result.exception) or "allow_code" in str(result.exception)
+
+
+def test_an_unwritable_place_leaves_nothing(folder, tmp_path):
+    (tmp_path / "file").write_text("here")
+    result = audit(folder, "--out", tmp_path / "file" / "inside")
+    assert isinstance(result.exception, InputError)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path):
+    code = "from farfield.cli import main; main()"
+    arguments = ["audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label"]
+    arguments += ["outcome", "--directions", "400000", "--out", tmp_path / "out"]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        time.sleep(4.0)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "members"), "NAME=VALUE"),
+        (("--set", "colour=red"), "colour"),
+        (("--hidden", "eight"), "--hidden"),
+        (("--objective", "luck"), "luck"),
+    ],
+)
+def test_bad_training_options_are_named(folder, arguments, message):
+    result = invoke(
+        "train", "relu", "--data", folder / "train.csv", "--label", "outcome", "-o",
+        folder / "x.safetensors", *arguments,
+    )  # fmt: skip
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not (folder / "x.safetensors").exists()

@@ -1,0 +1,61 @@
+"""An audit as text: complete, and harmless to terminals."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from farfield.report.audit_text import format_audit, listings, print_audit
+from report import sample_audits as samples
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_plain_text_has_no_control_characters(name):
+    text = format_audit(samples.EVERY[name]())
+    assert not [each for each in text if ord(each) < 32 and each != "\n"]
+    assert not set("\x7f\x9b\u202e\u2066\u2028") & set(text)
+    assert text == str(samples.EVERY[name]())
+
+
+def test_the_essentials_are_there():
+    text = format_audit(samples.tabular())
+    assert text.startswith("Failed: 5% allowed. 100% of directions")
+    assert "99.8% (99.49% to 99.95%)" in text
+    assert "12 of 30 features" in text
+    assert "Accuracy" in text
+    assert "(best" in text
+    assert "farfield guard model.onnx" in text
+
+
+def test_rows_come_by_how_soon_the_model_is_sure():
+    audit = samples.tabular()
+    features = {listing.head[0]: listing for listing in listings(audit, None)}["Feature"]
+    assert len(features.rows) == 30
+    assert features.note == ""
+    nearest = {each.name: min(each.down.beyond[1], each.up.beyond[1]) for each in audit.features}
+    order = [nearest[row[0]] for row in features.rows]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+@pytest.mark.parametrize("width", [40, 120])
+def test_colour_is_for_terminals_only(name, width):
+    audit = samples.EVERY[name]()
+    piped, shown = io.StringIO(), io.StringIO()
+    print_audit(audit, Console(file=piped, width=width))
+    print_audit(
+        audit, Console(file=shown, width=width, force_terminal=True, color_system="standard")
+    )
+    assert "\x1b" not in piped.getvalue()
+    assert "\x1b[" in shown.getvalue()
+
+
+def test_names_are_not_read_as_markup():
+    file = io.StringIO()
+    from dataclasses import replace
+
+    base = samples.mixed()
+    odd = replace(base.features[0], name="[bold red]age[/]")
+    console = Console(file=file, width=140)
+    print_audit(replace(base, features=(odd, *base.features[1:])), console)
+    assert "[bold red]age[/]" in file.getvalue()

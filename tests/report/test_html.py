@@ -1,0 +1,245 @@
+"""The page: whole, small, safe and complete, whatever the audit holds."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farfield.audit.record import Audit
+from farfield.errors import InputError
+from farfield.report.html import notebook_summary, render, write_report
+from farfield.report.html.limits import LARGEST
+from farfield.report.html.page import asset
+from farfield.report.words import visible
+from report import sample_audits as samples
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, texts, and whether everything that opens is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.open = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs), (tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.texts.append(data)
+
+    def of(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {name: render(make()).decode() for name, make in samples.EVERY.items()}
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_pages_are_well_formed_and_need_nothing_else(pages, name):
+    text = pages[name]
+    assert len(text.encode()) <= LARGEST
+    page = Page(text)
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for _, attrs in page.tags:
+        assert "style" not in attrs
+        assert not [each for each in attrs if each.startswith("on")]
+        for key in ("src", "href"):
+            assert attrs.get(key, "#").startswith(("#", "data:"))
+        target = attrs.get("aria-labelledby") or attrs.get("href", "").removeprefix("#")
+        assert not target or target == "data:," or target in ids
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_headings_come_in_order_and_everything_drawn_has_words(pages, name):
+    page = Page(pages[name])
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert all(attrs.get("aria-label") for attrs in page.of("svg") if attrs.get("role") == "img")
+    assert all("alt" in attrs for attrs in page.of("img"))
+    assert len(page.of("table")) == len(page.of("caption"))
+
+
+def test_only_our_own_style_and_scripts_may_run(pages):
+    text = pages["hostile"]
+    policy = Page(text).of("meta")[1]["content"]
+    styles = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert (len(styles), len(scripts)) == (1, 2)
+    for body in styles + scripts:
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none';")
+
+
+def test_hostile_names_stay_text(pages):
+    page = Page(pages["hostile"])
+    assert [tag for tag, _ in page.tags].count("script") == 3
+    assert not page.of("img")
+    for name in samples.HOSTILE[:4]:
+        assert name in page.text
+    assert len(samples.HOSTILE[6]) > 1000
+    assert samples.HOSTILE[6] not in page.text
+    told = re.search(r'id="payload">(.*?)</script>', pages["hostile"], re.DOTALL)[1]
+    assert not set("<>&\u2028\u2029") & set(told)
+    assert json.loads(told)["surfaces"][0]["x"] == samples.HOSTILE[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(name=st.text(max_size=60))
+def test_any_name_is_shown_and_changes_nothing_else(name):
+    base = samples.mixed()
+    plain = Page(render(base).decode())
+    first = replace(base.features[0], name=name)
+    shown = Page(render(replace(base, features=(first, *base.features[1:]))).decode())
+    assert [tag for tag, _ in shown.tags] == [tag for tag, _ in plain.tags]
+    assert visible(name) in shown.texts
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_rendering_again_from_json_gives_the_same_page(tmp_path, name):
+    audit = samples.EVERY[name]()
+    if name == "hostile":
+        # A share that is not a number cannot be read back; no audit has one.
+        audit = replace(audit, families=audit.families[:3], guard=None)
+    audit.to_json(tmp_path / "audit.json")
+    assert render(Audit.from_json(tmp_path / "audit.json")) == render(audit)
+
+
+def test_ten_thousand_features_and_heavy_pictures_fit():
+    base = samples.tabular()
+    long = "<&>" * 200
+    features = tuple(
+        replace(base.features[index % 30], name=f"{index} {long}") for index in range(10_000)
+    )
+    wide = replace(base, features=features, surfaces=base.surfaces * 40, rays=base.rays * 400)
+    page = render(wide).decode()
+    assert len(page.encode()) <= LARGEST
+    assert "of 10,000 features" in page
+    image = samples.images()
+    large = "data:image/png;base64," + "A" * 400_000
+    heavy = replace(image.pictures[0], images=(large, large))
+    page = render(replace(image, pictures=(heavy,) * 40)).decode()
+    assert len(page.encode()) <= LARGEST
+    assert "of 40 pictures are shown" in page
+
+
+def test_sections_without_findings_say_what_would_fill_them(pages):
+    page = Page(pages["mixed"])
+    ids = {attrs.get("id") for attrs in page.of("section")}
+    assert ids >= {"verdict", "directions", "features", "rays", "surfaces", "facts", "missing"}
+    assert not ids & {"health", "detection", "votes", "pictures", "spread"}
+    for option in ("--label", "--ood NAME=FILE"):
+        assert option in page.text
+    links = [attrs["href"][1:] for attrs in page.of("a") if "href" in attrs]
+    assert set(links) - {"main"} == ids - {"missing"}
+
+
+def test_numbers_are_told_as_they_are(pages):
+    text = " ".join(Page(pages["ensemble"]).text.split())
+    assert "never" in text
+    assert "39% to 43.4% at 95%" in text
+    assert "Failed: 5% allowed" in text
+    assert "10 members" in text
+    passed = Page(pages["mixed"]).text
+    assert "Passed: 5% allowed" in passed
+    assert "exact: every direction of the family was counted" in passed
+    assert "at its bound 18 years" in passed
+    assert "No limit was set" in Page(pages["images"]).text
+
+
+def test_every_column_of_the_features_can_be_sorted(pages):
+    page = Page(pages["tabular"])
+    keys = [attrs["data-key"] for attrs in page.of("button") if "data-key" in attrs]
+    rows = [attrs for attrs in page.of("tr") if "data-row" in attrs]
+    assert len(rows) == 30
+    assert {f"data-{key}" for key in keys[:11]} <= set(rows[0])
+    assert len(keys[:11]) == len(set(keys[:11]))
+
+
+def test_the_best_score_of_each_data_set_is_marked_in_words(pages):
+    rows = re.findall(r"<tr class=\"best\".*?</tr>", pages["tabular"], re.DOTALL)
+    assert len(rows) == 2
+    assert all("★ best" in row for row in rows)
+    assert pages["tabular"].count(">reference<") == 6
+
+
+def test_only_pictures_inside_of_the_page_are_shown(pages):
+    assert len(Page(pages["images"]).of("img")) == 12
+    assert Page(pages["hostile"]).text.count("This picture cannot be shown") == 2
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_notebooks_get_a_fragment_without_scripts(name):
+    page = Page(notebook_summary(samples.EVERY[name]()))
+    assert not page.of("script")
+    assert "audit.to_html" in page.text
+    assert samples.EVERY[name]()._repr_html_()
+
+
+def test_pages_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = write_report(samples.bare(), tmp_path / "new" / "report.html")
+    assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="folder"):
+        write_report(samples.bare(), tmp_path / "new")
+    monkeypatch.setattr("pathlib.Path.write_bytes", lambda *_: (_ for _ in ()).throw(OSError(28)))
+    with pytest.raises(InputError, match="cannot write"):
+        write_report(samples.tabular(), path)
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+
+
+def brightness(colour):
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((brightness(one), brightness(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_stands_out_in_light_and_dark():
+    blocks = re.findall(r":root[^{]*\{(.*?)\}", asset("page.css"), re.DOTALL)
+    light, *dark = [dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks]
+    assert len(dark) == 2
+    assert dark[0] == dark[1]
+    for theme in (light, light | dark[0]):
+        for paper in ("paper", "panel", "alarm-panel", "calm-panel"):
+            for ink in ("ink", "muted", "accent", "alarm", "calm"):
+                assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)
+        for fill in ("alarm-fill", "calm-fill", "curve"):
+            assert contrast(theme[fill], theme["paper"]) >= 3, fill
