@@ -226,7 +226,8 @@ BROKEN = {
     "no header": (b"1,2\n3,4\n", r"first line holds numbers \(1, 2\)"),
     "parquet": (b"PAR1\x15\x04", "use read_parquet"),
     "npz": (b"PK\x03\x04\x14", "use read_npz"),
-    "picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "zero bytes"),
+    "picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a single picture"),
+    "zero bytes": (b"a,b\n1,2\0\n", "zero bytes"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
     "latin-1 header": ("é,b\n1,2\n".encode("latin-1"), "header is not UTF-8"),
     "latin-1 cells": ("a,b\né,2\n".encode("latin-1"), "'a' is not UTF-8"),
@@ -301,3 +302,19 @@ def test_missing_pyarrow_names_the_extra(csv, monkeypatch):
     for read in (read_csv, read_parquet):
         with pytest.raises(MissingDependency, match=r"farfield\[data\]"):
             read(csv(PLAIN))
+
+
+def test_a_parquet_bomb_is_refused_by_its_size(parquet, monkeypatch):
+    path = parquet({"a": pa.array(np.zeros(200_000))})
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr("farfield.datasets.arrow.MOST_BYTES", 1 << 20)
+    with pytest.raises(InputError, match=r"1,600,000 bytes or more"):
+        read_parquet(path)
+
+
+def test_a_gzip_bomb_is_refused_by_its_size(csv, monkeypatch):
+    path = csv(gzip.compress(b"a,b\n" + b"1,2\n" * 10_000_000))
+    assert path.stat().st_size < 100_000
+    monkeypatch.setattr("farfield.datasets.content.MOST_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="too much to load whole"):
+        read_csv(path)

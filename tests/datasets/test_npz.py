@@ -1,9 +1,13 @@
-"""Archives of numpy: plain arrays only, nothing unpickled."""
+"""Arrays and archives of numpy: plain arrays only, nothing unpickled, no size trusted."""
+
+import io
+import struct
+import zipfile
 
 import numpy as np
 import pytest
 
-from farfield.datasets import read_npz
+from farfield.datasets import read_npy, read_npz
 from farfield.errors import InputError
 
 X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -105,3 +109,94 @@ def test_broken_files_are_refused_by_name(npz, tmp_path):
         read_npz(tmp_path / "absent.npz")
     with pytest.raises(InputError, match="directory"):
         read_npz(tmp_path)
+
+
+def npy(header, content=b"", version=1):
+    width = "<H" if version == 1 else "<I"
+    raw = header.encode()
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack(width, len(raw)) + raw + content
+
+
+def head(descr="'<f8'", fortran="False", shape="(2,)"):
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "|u1", "|b1", "<i2", "<c8", "<U3"])
+def test_npy_as_numpy_writes_it(tmp_path, dtype, order):
+    array = np.array([[1, 0, 1], [0, 1, 1]]).astype(dtype, order=order)
+    np.save(tmp_path / "x.npy", array)
+    read = read_npy(tmp_path / "x.npy")
+    assert read.dtype == array.dtype
+    np.testing.assert_array_equal(read, array)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npy(head(), bytes(15)), r"16 bytes, but 15 follow"),
+        (npy(head(), bytes(17)), r"16 bytes, but more follow"),
+        (npy(head(shape="(10**15,)")), "header cannot be read"),
+        (npy(head(shape="(1000000000000000,)")), "more than 4 GiB"),
+        (npy(head(shape="(-2,)")), "gives the shape"),
+        (npy(head(shape="(True,)")), "gives the shape"),
+        (npy(head(shape="[2]")), "gives the shape"),
+        (npy(head(fortran="1")), "gives the shape"),
+        (npy(head(shape="(0, 99999999999999999999)")), "cannot be laid out"),
+        (npy(head(descr="'|O'")), "never loaded"),
+        (npy(head(descr="[('a', '<f8')]")), "never loaded"),
+        (npy(head(descr="'<M8[s]'")), "numbers and text"),
+        (npy(head(descr="'<f7'")), "unknown type"),
+        (npy("{'descr': '<f8'}"), "header cannot be read"),
+        (npy("__import__('os').system('true')"), "header cannot be read"),
+        (npy("(" * 9000), "header cannot be read"),
+        (npy("\0"), "header cannot be read"),
+        (npy(" " * 20_000), "20,000 bytes long"),
+        (npy(head(), bytes(16), version=3), "not a numpy .npy array"),
+        (b"\x93NUMPY", "not a numpy .npy array"),
+        (b"\x80\x04N.", "not a numpy .npy array"),
+        (b"", "not a numpy .npy array"),
+    ],
+)
+def test_broken_npy_is_refused(tmp_path, content, message):
+    (tmp_path / "bad.npy").write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_npy(tmp_path / "bad.npy")
+    assert "bad.npy" in str(caught.value)
+
+
+def archive(name, content, size=None, method=zipfile.ZIP_DEFLATED):
+    """An archive that may lie about the size of its array."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as file:
+        file.writestr(name, content)
+    raw = buffer.getvalue()
+    if size is not None:
+        raw = raw.replace(struct.pack("<I", len(content)), struct.pack("<I", size))
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive("X.npy", npy(head(shape="(4, 2)"), bytes(64)), size=4_000_000_000), "cannot hold"),
+        (archive("X.npy", npy(head(shape="(9, 9)"), bytes(64))), "but the archive holds"),
+        (archive("X.npy", npy(head(shape="(4, 2)"), bytes(64)), method=zipfile.ZIP_LZMA), "numpy"),
+        (archive("X.npy", b"not an array"), "not a numpy .npy array"),
+        (archive("X.txt", b"1 2 3"), r"no array \['X'\]. The arrays are \[\]"),
+        (b"PK\x05\x06" + bytes(18), "no array"),
+    ],
+)
+def test_archives_that_lie_are_refused(tmp_path, content, message):
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_npz(tmp_path / "bad.npz")
+    assert "bad.npz" in str(caught.value)
+
+
+def test_a_bomb_is_refused_by_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr("farfield.datasets.npz.MOST_BYTES", 1 << 20)
+    np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1 << 16, 3)))
+    assert (tmp_path / "bomb.npz").stat().st_size < 10_000
+    with pytest.raises(InputError, match="too much to load whole"):
+        read_npz(tmp_path / "bomb.npz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from farfield.audit.findings import (
     Task,
     Verdict,
 )
+from farfield.audit.guarding import before_and_after
 from farfield.audit.models import FACTORY, LoadedModel, load_model
 from farfield.audit.record import Audit
 from farfield.audit.remedies import remedies
@@ -42,6 +44,9 @@ from farfield.audit.rows import EngineName
 from farfield.audit.sources import open_data
 from farfield.audit.subject import Moving, Subject
 from farfield.errors import CaptureError, InputError
+from farfield.guard.archive import is_guard
+from farfield.guard.archive import load as load_guard
+from farfield.guard.model import GuardedModel
 
 Progress = Callable[[str, float], None]
 PACKAGES = ("torch", "numpy", "scikit-learn")
@@ -146,6 +151,9 @@ def audit(
         threshold, max_blind, samples, directions, tuple(pairs), engine, int(random_state)
     )
     started = time.perf_counter()
+    given = _guard_in(model)
+    if given is not None:
+        model = LoadedModel(given.network, "object", _name_of(model))
     loaded = model if isinstance(model, LoadedModel) else _load_early(model)
     source = open_data(
         X,
@@ -162,8 +170,22 @@ def audit(
     if loaded is None:
         loaded = load_model(model, example=source.sample(1).X, allow_code=allow_code)
     work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
+    work.given_guard = given
     work.open(source, class_names, ood or {})
-    return work.finish(started, guard)
+    return work.finish(started, guard or given is not None)
+
+
+def _guard_in(model: Any) -> GuardedModel | None:
+    """The guard, if the model is a guarded one or the path of one."""
+    if isinstance(model, GuardedModel):
+        return model
+    if not isinstance(model, (str, os.PathLike)) or not is_guard(model):
+        return None
+    return load_guard(model)
+
+
+def _name_of(model: Any) -> str:
+    return type(model).__name__ if isinstance(model, GuardedModel) else os.fspath(model)
 
 
 def _load_early(model: Any) -> LoadedModel | None:
@@ -201,6 +223,7 @@ class Work:
     ) -> None:
         self.settings, self.loaded, self.task, self.progress = settings, loaded, task, progress
         self.rng = np.random.default_rng(settings.seed)
+        self.given_guard: GuardedModel | None = None
 
     def open(self, source: Any, class_names: Sequence[str] | None, ood: Mapping[str, Any]) -> None:
         """Fit the data to the model, and the out-of-distribution sets to the data."""
@@ -287,8 +310,12 @@ class Work:
         found = self._families()
         table = self._features()
         detected, out_sets = self._detection()
+        compared = self._guard() if guard else None
+        judged = verdict(found, self.settings, self.task)
+        if compared is not None and self.given_guard is not None:
+            judged = guarded_verdict(judged, self.settings, self.given_guard)
         return Audit(
-            verdict=verdict(found, self.settings, self.task),
+            verdict=judged,
             task=self.task,
             model=self._model_facts(),
             data=self._data_facts(),
@@ -303,7 +330,7 @@ class Work:
             pictures=self._pictures(),
             collapses=self._collapses(),
             remedies=remedies(self.task, self.subject.network.instances, self.subject.is_image),
-            guard=self._guard() if guard else None,
+            guard=compared,
             provenance=self._provenance(started),
         )
 
@@ -421,7 +448,20 @@ class Work:
         return regressors.collapses(self.subject) if self.task == "regression" else ()
 
     def _guard(self) -> Comparison | None:
-        raise InputError("guard=True is not there yet")
+        if self.task == "regression":
+            raise InputError("guard=True needs a classifier; a regressor has no confidence")
+        self._stage("guard")
+        ood = {
+            name: np.asarray(source.sample(MOST_OUT, random_state=self.settings.seed).X, float)
+            for name, source in self.ood.items()
+        }
+        return before_and_after(
+            self.subject,
+            ood,
+            threshold=self.settings.threshold,
+            seed=self.settings.seed,
+            given=self.given_guard,
+        )
 
     def _weights(self) -> int:
         return sum(
@@ -477,6 +517,8 @@ class Work:
         )
 
 
+# Rows of an out-of-distribution set that a guard is compared on.
+MOST_OUT = 2000
 # Images are wide: fewer rays per family, and how many features get curves.
 IMAGE_RAYS = 200
 RAYS = 4
@@ -499,6 +541,21 @@ def verdict(found: Sequence[Family], settings: Settings, task: Task) -> Verdict:
     directions = f"{blind:.1%} of the directions" if blind < 1 else "every direction"
     sentence = f"The model {what} in {directions} ({worst.title[0].lower()}{worst.title[1:]})."
     return Verdict(passed, blind, worst.name, settings.threshold, settings.max_blind, sentence)
+
+
+def guarded_verdict(plain: Verdict, settings: Settings, guard: GuardedModel) -> Verdict:
+    """The verdict on a guarded model: uniform at infinity, in every direction, by proof."""
+    certificate = guard.certificate
+    blind = float(1 / certificate.classes >= settings.threshold)
+    sentence = (
+        f"Infinitely far out the guarded model gives every class 1/{certificate.classes}, in every "
+        f"direction, by proof; unguarded it would be blind in {plain.blind:.1%} of the directions. "
+        "Families and features below show the model inside of the guard."
+    )
+    passed = None if settings.max_blind is None else blind <= settings.max_blind
+    return Verdict(
+        passed, blind, "all, by the guard", settings.threshold, settings.max_blind, sentence
+    )
 
 
 def _version(package: str) -> str:

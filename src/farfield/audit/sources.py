@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from farfield.audit.images import ImageSource, open_images
 from farfield.audit.table import TableSource, from_arrays, open_table
-from farfield.datasets.content import detect
-from farfield.datasets.npy import read_npy
-from farfield.datasets.npz import array_names
+from farfield.datasets.images import holds_images
 from farfield.errors import InputError
 
 Source = TableSource | ImageSource
@@ -82,11 +79,4 @@ def _is_wide(data: Any, like: Source | None) -> bool:
         return like.is_image
     if not isinstance(data, (str, os.PathLike)):
         return len(getattr(data, "shape", ())) > 2
-    if Path(data).suffix.lower() == ".bin":
-        return True
-    kind = detect(data)
-    if kind == "npz":
-        return "images" in array_names(data)
-    if kind == "npy":
-        return read_npy(data).ndim > 2
-    return kind in ("idx", "pickle")
+    return holds_images(data)

@@ -1,29 +1,26 @@
 """Readers of CSV and parquet files, on top of pyarrow (an extra: ``farfield[data]``)."""
 
-import gzip
 import importlib
 import os
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from farfield.datasets.column import Column, Impute, is_number
+from farfield.datasets.content import MOST_BYTES, detect, too_large, whole
 from farfield.datasets.table import Choices, LabelKind, Table, build_table
 from farfield.errors import InputError, MissingDependency
 
-_MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-nan", "NULL", "null")
-_FOREIGN = {
-    b"PAR1": "a parquet file; use read_parquet",
-    b"PK\x03\x04": "a zip archive (an .npz or .xlsx file?); use read_npz or save it as CSV",
-    b"\x93NUMPY": "a numpy .npy file; save it with numpy.savez and use read_npz",
-    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
-    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
-    b"BZh": "compressed with bzip2; decompress it, or use gzip",
-    b"\xfd7zXZ": "compressed with xz; decompress it, or use gzip",
-    b"\x28\xb5\x2f\xfd": "compressed with zstandard; decompress it, or use gzip",
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-nan", "NULL", "null")
+_READERS = {
+    "parquet": "a parquet file; use read_parquet",
+    "npz": "a zip archive (an .npz or .xlsx file?); use read_npz or save it as CSV",
+    "npy": "a numpy .npy file; save it with numpy.savez and use read_npz",
+    "idx": "not text: it holds zero bytes; use read_images if it is an IDX file",
+    "pickle": "a Python pickle; use read_images if it is a CIFAR file, or save it as CSV",
 }
 
 
@@ -75,9 +72,9 @@ def read_csv(
     if len(delimiter) != 1:
         raise InputError(f"delimiter must be one character, got {delimiter!r}.")
     read, names = _parse_csv(_content(Path(path)), delimiter, where)
-    _check_header(names, where, delimiter)
+    check_header(names, where, delimiter)
     choices = Choices(where, label, label_kind, drop, one_hot, impute, like)
-    return build_table(_columns(read, names, where), choices)
+    return build_table(arrow_columns(read, names, where), choices)
 
 
 def read_parquet(
@@ -94,23 +91,23 @@ def read_parquet(
 
     An index that pandas stored (``__index_level_0__``) is left out.
     """
-    parquet = _pyarrow("pyarrow.parquet")
-    arrow = _pyarrow("pyarrow")
+    parquet = pyarrow("pyarrow.parquet")
+    arrow = pyarrow("pyarrow")
     where = Path(path).name
-    content = _bytes(Path(path))
-    try:
-        read = parquet.read_table(arrow.BufferReader(content))
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(
-            f"{where}: not a whole parquet file: {error}. Check that it was copied completely and "
-            "was not renamed from another format."
-        ) from error
+    content = whole(path)
+    with damaged_parquet(where):
+        file = parquet.ParquetFile(arrow.BufferReader(content))
+        # Equal values take no room in the file, but all of theirs in memory.
+        size = 8 * file.metadata.num_rows * file.metadata.num_columns
+        if size > MOST_BYTES:
+            raise InputError(f"{where}: {too_large(size)}")
+        read = file.read()
     kept = [name for name in read.column_names if not name.startswith("__index_level_")]
     choices = Choices(where, label, label_kind, drop, one_hot, impute, like)
-    return build_table(_columns(read.select(kept), kept, where), choices)
+    return build_table(arrow_columns(read.select(kept), kept, where), choices)
 
 
-def _pyarrow(module: str) -> Any:
+def pyarrow(module: str) -> Any:
     """Import pyarrow when it is first needed."""
     try:
         return importlib.import_module(module)
@@ -121,14 +118,28 @@ def _pyarrow(module: str) -> Any:
         ) from error
 
 
+@contextmanager
+def damaged_parquet(where: str) -> Iterator[None]:
+    """Turn what arrow says about a damaged parquet file into our error."""
+    try:
+        yield
+    except (pyarrow("pyarrow").ArrowException, OSError, ValueError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{where}: not a whole parquet file: {error}. Check that it was copied completely and "
+            "was not renamed from another format."
+        ) from error
+
+
 def _parse_csv(content: bytes, delimiter: str, where: str) -> tuple[Any, list[str]]:
     """Parse text into an arrow table and its column names."""
-    csv, arrow = _pyarrow("pyarrow.csv"), _pyarrow("pyarrow")
+    csv, arrow = pyarrow("pyarrow.csv"), pyarrow("pyarrow")
     try:
         read = csv.read_csv(
             arrow.BufferReader(content),
             parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True),
+            convert_options=csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True),
         )
         return read, [name.strip() for name in read.column_names]
     except UnicodeDecodeError as error:
@@ -140,30 +151,12 @@ def _parse_csv(content: bytes, delimiter: str, where: str) -> tuple[Any, list[st
         ) from error
 
 
-def _bytes(path: Path) -> bytes:
-    """Read a file, or say why it cannot be read."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    if not content:
-        raise InputError(f"{path.name}: the file is empty. Check that it was copied completely.")
-    return content
-
-
 def _content(path: Path) -> bytes:
     """Return the text of a CSV file, decompressed, and tell other formats by their first bytes."""
-    content = _bytes(path)
-    if content.startswith(b"\x1f\x8b"):
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, zlib.error, OSError) as error:
-            raise InputError(
-                f"{path.name}: the gzip file is cut off or damaged ({error}). Copy it again."
-            ) from error
-    for start, what in _FOREIGN.items():
-        if content.startswith(start):
-            raise InputError(f"{path.name}: this is {what}.")
+    found = detect(path)
+    if found != "csv":
+        raise InputError(f"{path.name}: this is {_READERS[found]}.")
+    content = whole(path)
     if not content.strip():
         raise InputError(f"{path.name}: the file is empty. Check that it was copied completely.")
     if b"\0" in content:
@@ -171,7 +164,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _check_header(names: Sequence[str], where: str, delimiter: str) -> None:
+def check_header(names: Sequence[str], where: str, delimiter: str) -> None:
     """Refuse a first line that names no columns."""
     if all(is_number(name) for name in names):
         raise InputError(
@@ -191,29 +184,47 @@ def _check_header(names: Sequence[str], where: str, delimiter: str) -> None:
         )
 
 
-def _columns(read: Any, names: Sequence[str], where: str) -> list[Column]:
-    """Turn arrow columns into ours."""
-    types = _pyarrow("pyarrow").types
-    columns = []
-    for name, chunked in zip(names, read.columns, strict=True):
-        kind = chunked.type
-        stored_as = str(kind)
-        if types.is_dictionary(kind):
-            kind = kind.value_type
-            chunked = chunked.cast(kind)  # noqa: PLW2901 - the decoded column takes its place
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-            values = chunked.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-            columns.append(Column(name, "number", values.astype(np.float64), stored_as))
-        elif types.is_boolean(kind):
-            words = [None if value is None else str(value) for value in chunked.to_pylist()]
-            columns.append(Column(name, "category", np.array(words, dtype=object), "boolean"))
-        elif types.is_string(kind) or types.is_large_string(kind):
-            words = [None if v is None else v.strip() or None for v in chunked.to_pylist()]
-            columns.append(Column(name, "category", np.array(words, dtype=object), "text"))
-        elif types.is_null(kind):
-            columns.append(Column(name, "number", np.full(len(chunked), np.nan), "empty"))
-        elif types.is_binary(kind) or types.is_large_binary(kind):
-            raise InputError(f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8.")
-        else:
-            columns.append(Column(name, "other", np.array(chunked.is_valid()), stored_as))
-    return columns
+def arrow_columns(read: Any, names: Sequence[str], where: str) -> list[Column]:
+    """Turn the columns of an arrow table or batch into ours."""
+    return [
+        arrow_column(name, column, where) for name, column in zip(names, read.columns, strict=True)
+    ]
+
+
+def arrow_column(name: str, column: Any, where: str) -> Column:
+    """Turn one arrow column into ours: numbers as float64, text and booleans as categories."""
+    types, compute = pyarrow("pyarrow").types, pyarrow("pyarrow.compute")
+    kind, stored_as = column.type, str(column.type)
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+        return Column(name, "number", values, stored_as)
+    if types.is_boolean(kind):
+        codes = compute.fill_null(column.cast("int8"), -1).to_numpy(zero_copy_only=False)
+        return Column(name, "category", codes, "boolean", ("False", "True"))
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return _text(name, column.cast("large_string"), where)
+    if types.is_null(kind):
+        return Column(name, "number", np.full(len(column), np.nan), "empty")
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        raise InputError(f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8.")
+    return Column(name, "other", np.array(column.is_valid()), stored_as)
+
+
+def _text(name: str, column: Any, where: str) -> Column:
+    """Turn text into a category, spaces around it cut off; empty is missing."""
+    compute = pyarrow("pyarrow.compute")
+    try:
+        coded = compute.utf8_trim_whitespace(column).dictionary_encode()
+        coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded
+        words = tuple(coded.dictionary.to_pylist())
+    except (pyarrow("pyarrow").ArrowException, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8."
+        ) from error
+    codes = compute.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if "" in words:
+        codes[codes == words.index("")] = -1
+    return Column(name, "category", codes, "text", words)

@@ -1,16 +1,21 @@
 """Reader of numpy's .npz archives; never unpickles."""
 
+import errno
 import os
+import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.datasets.column import Column, Impute
+from farfield.datasets.column import Column, Impute, text_column
+from farfield.datasets.content import MOST_BYTES, impossible, too_large
+from farfield.datasets.npy import parse_npy
 from farfield.datasets.table import Choices, LabelKind, Table, build_table
 from farfield.errors import InputError
 
@@ -67,7 +72,7 @@ def read_npz(
         for name, values in zip(names, inputs.T, strict=True)
     ]
     if label is not None:
-        columns.append(_label_column(label, arrays[label], len(inputs), where))
+        columns.append(label_column(label, arrays[label], len(inputs), where))
     choices = Choices(where, label, label_kind, impute=impute, like=like)
     return build_table(columns, choices)
 
@@ -77,39 +82,84 @@ def load_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Load arrays of an .npz archive by name, refusing pickles and damaged files."""
     where = Path(path).name
+    with _archive(path) as archive:
+        names = _array_names(archive)
+        absent = [name for name in needed if name not in names]
+        if absent:
+            raise InputError(f"{where}: no array {absent}. The arrays are {names}.")
+        wanted = [*needed, *(name for name in optional if name in names)]
+        return {name: _load(archive, f"{name}.npy", where) for name in wanted}
+
+
+def array_names(path: str | os.PathLike[str]) -> list[str]:
+    """List the arrays of an .npz archive."""
+    with _archive(path) as archive:
+        return _array_names(archive)
+
+
+def _array_names(archive: zipfile.ZipFile) -> list[str]:
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+@contextmanager
+def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; what is wrong with it becomes our error."""
+    where = Path(path).name
     try:
-        return _load(Path(path), needed, optional)
+        with Path(path).open("rb") as file:
+            _check_start(file.read(6), where)
+            with zipfile.ZipFile(file) as archive:
+                yield archive
     except InputError:
         raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, OSError) and error.strerror:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+        struct.error,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from error
         raise InputError(
-            f"{where}: not a whole .npz file of plain arrays: {error}. Arrays of Python objects "
-            "are never loaded; save numbers and text with numpy.savez."
+            f"{where}: not a whole .npz file of plain arrays: {error}. Copy it again, or save it "
+            "with numpy.savez."
         ) from error
 
 
-def _load(path: Path, needed: Sequence[str], optional: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Load without looking after damaged files."""
-    # Opened here, because numpy leaves a damaged file open.
-    with path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"{path.name}: one bare array, not an .npz archive. Use numpy.savez.")
-        absent = [name for name in needed if name not in archive.files]
-        if absent:
-            raise InputError(f"{path.name}: no array {absent}. The arrays are {archive.files}.")
-        wanted = [*needed, *(name for name in optional if name in archive.files)]
-        return {name: archive[name] for name in wanted}
+def _check_start(start: bytes, where: str) -> None:
+    """Tell a bare array from an archive."""
+    if start == b"\x93NUMPY":
+        raise InputError(f"{where}: one bare array, not an .npz archive. Use numpy.savez.")
 
 
-def _label_column(name: str, values: NDArray[Any], rows: int, where: str) -> Column:
+def _load(archive: zipfile.ZipFile, name: str, where: str) -> NDArray[Any]:
+    """Load one array, its promises checked before anything is allocated."""
+    info = archive.getinfo(name)
+    here = f"{where}: array {name.removesuffix('.npy')!r}"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{here} is compressed in a way that numpy does not use.")
+    if info.file_size > MOST_BYTES:
+        raise InputError(f"{here}: {too_large(info.file_size)}")
+    if impossible(info.compress_size, info.file_size):
+        raise InputError(
+            f"{here}: {info.compress_size:,} bytes cannot hold the {info.file_size:,} that are "
+            "promised. Is the file damaged?"
+        )
+    with archive.open(info) as file:
+        return parse_npy(file, here, info.file_size)
+
+
+def label_column(name: str, values: NDArray[Any], rows: int, where: str) -> Column:
     """Turn an array of labels into a column."""
     if values.shape != (rows,):
         raise InputError(f"{where}: labels {name!r} must have shape ({rows},), got {values.shape}.")
     if values.dtype.kind in "fiu":
         return Column(name, "number", values.astype(np.float64), str(values.dtype))
-    kind: Any = "category" if values.dtype.kind in "bU" else "other"
-    words = np.array([str(value) for value in values.tolist()], dtype=object)
-    return Column(name, kind, words, str(values.dtype))
+    if values.dtype.kind not in "bU":
+        return Column(name, "other", np.ones(rows, dtype=bool), str(values.dtype))
+    stored_as = "boolean" if values.dtype.kind == "b" else "text"
+    return text_column(name, [str(value) for value in values.tolist()], stored_as)

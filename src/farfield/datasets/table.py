@@ -17,6 +17,7 @@ from farfield.datasets.column import (
     first_text,
     number_text,
     one_hot,
+    positions,
 )
 from farfield.errors import InputError
 
@@ -226,14 +227,14 @@ def _encode_labels(
                 f"{where} holds fractions such as {number_text(fractional[0])}, so it names no "
                 "classes. For regression pass label_kind='number'."
             )
-        values: list[str | int] = [int(value) for value in column.values]
-    else:
-        values = column.values.tolist()
-    classes: Sequence[Any] = sorted(set(values), key=str if column.kind == "category" else int)
+    coded = column.as_category()
+    used = [word for word, n in zip(coded.words, coded.counts(), strict=True) if n]
+    classes: tuple[str | int, ...] = tuple(sorted(used))
+    if column.kind == "number":
+        classes = tuple(int(word) for word in used)
     if choices.like is not None and choices.like.classes is not None:
         classes = choices.like.classes
-        unknown = sorted({str(value) for value in set(values) - set(classes)})
+        unknown = sorted(set(used) - {str(value) for value in classes})
         if unknown:
             raise InputError(f"{where} holds {unknown[:5]}; the earlier table has {classes}.")
-    index = {value: k for k, value in enumerate(classes)}
-    return np.array([index[value] for value in values], dtype=np.int64), tuple(classes)
+    return positions(coded, [str(value) for value in classes]), classes

@@ -1,0 +1,218 @@
+"""CSV and parquet files gone through in bounded memory, on top of pyarrow."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, final
+
+import numpy as np
+
+from farfield.datasets.arrow import (
+    MISSING,
+    arrow_column,
+    arrow_columns,
+    check_header,
+    damaged_parquet,
+    pyarrow,
+)
+from farfield.datasets.column import Column
+from farfield.datasets.content import opened
+from farfield.datasets.stream import Stream
+from farfield.errors import FarfieldError, InputError
+
+_BLOCK = 1 << 22
+"""Bytes of a CSV file parsed at a time; also the longest row."""
+
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+_Kind = Literal["empty", "number", "boolean", "text"]
+
+
+@final
+class ParquetStream(Stream):
+    """The columns of a parquet file; an index that pandas stored is left out."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.where, self._path = Path(path).name, Path(path)
+        with self._file() as file:
+            names = file.schema_arrow.names
+        self.names = tuple(name for name in names if not name.startswith("__index_level_"))
+        self.check_names()
+
+    @contextmanager
+    def _file(self) -> Iterator[Any]:
+        parquet = pyarrow("pyarrow.parquet")
+        with damaged_parquet(self.where), parquet.ParquetFile(self._path, pre_buffer=False) as file:
+            yield file
+
+    def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
+        """Yield record batches."""
+        wanted = list(self.names if names is None else names)
+        with self._file() as file:
+            for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=True):
+                yield arrow_columns(batch.select(wanted), wanted, self.where)
+
+
+@final
+class CsvStream(Stream):
+    """The columns of a CSV file with a header, plain or compressed with gzip.
+
+    The first pass tells numbers from text, since a column of numbers may turn out to be text in
+    its last row; only then can columns be handed out.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], delimiter: str = ",") -> None:
+        if len(delimiter) != 1:
+            raise InputError(f"delimiter must be one character, got {delimiter!r}.")
+        self.where, self._path, self._delimiter = Path(path).name, Path(path), delimiter
+        with self._reader() as reader:
+            self._header = tuple(reader.schema.names)
+        self.names = tuple(name.strip() for name in self._header)
+        check_header(self.names, self.where, delimiter)
+        self.check_names()
+        self._kinds: dict[str, _Kind] = dict.fromkeys(self.names, "empty")
+        for batch in self._texts(self.names):
+            for name, column in zip(self.names, batch.columns, strict=True):
+                self._kinds[name] = _widened(self._kinds[name], column)
+
+    def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
+        """Yield parsed blocks, cut to size."""
+        wanted = tuple(self.names if names is None else names)
+        for batch in self._texts(wanted):
+            columns = [
+                self._column(name, column)
+                for name, column in zip(wanted, batch.columns, strict=True)
+            ]
+            for start in range(0, batch.num_rows, rows):
+                yield [column[start : start + rows] for column in columns]
+
+    def _column(self, name: str, column: Any) -> Column:
+        """Turn text into what the first pass found the column to be."""
+        kind = self._kinds[name]
+        if kind == "text":
+            return arrow_column(name, column, self.where)
+        if kind == "empty":
+            return Column(name, "number", np.full(len(column), np.nan), "empty")
+        values = _numbers(column) if kind == "number" else _booleans(column)
+        if values is None:
+            raise InputError(f"{self.where}: column {name!r} changed while the file was read.")
+        return arrow_column(name, values, self.where)
+
+    def _texts(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield batches of these columns, all as text."""
+        headers = dict(zip(self.names, self._header, strict=True))
+        raw = [headers[name] for name in names]
+        with self._reader(raw) as reader:
+            yield from reader
+
+    @contextmanager
+    def _reader(self, names: Sequence[str] | None = None) -> Iterator[Any]:
+        """Open the file for arrow; what is wrong with it becomes our error."""
+        csv, arrow = pyarrow("pyarrow.csv"), pyarrow("pyarrow")
+        convert = {"null_values": MISSING, "strings_can_be_null": True}
+        if names is not None:
+            convert |= {
+                "column_types": dict.fromkeys(names, arrow.string()),
+                "include_columns": list(names),
+            }
+        try:
+            with (
+                opened(self._path) as file,
+                csv.open_csv(
+                    arrow.PythonFile(_Text(file, self.where), mode="r"),
+                    read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+                    parse_options=csv.ParseOptions(
+                        delimiter=self._delimiter, newlines_in_values=True
+                    ),
+                    convert_options=csv.ConvertOptions(**convert),
+                ) as reader,
+            ):
+                yield reader
+        except FarfieldError:
+            raise
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{self.where}: the header is not UTF-8. Save the file as UTF-8."
+            ) from error
+        except (arrow.ArrowException, MemoryError) as error:
+            raise InputError(self._complaint(str(error))) from error
+
+    def _complaint(self, fact: str) -> str:
+        """Say what to do about something that arrow found."""
+        if "UTF8" in fact:
+            return f"{self.where}: not UTF-8 text ({fact}). Save the file as UTF-8."
+        if "straddling" in fact:
+            return (
+                f"{self.where}: a row is longer than {_BLOCK >> 20} MB. Is a quotation mark left "
+                "open, or is this no CSV file?"
+            )
+        return (
+            f"{self.where}: not a CSV file with the same number of columns in every row: {fact}. "
+            f"Repair the row, or name the separator with delimiter (now {self._delimiter!r})."
+        )
+
+
+class _Text:
+    """A file that arrow reads from, which refuses what is not text."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], where: str) -> None:
+        self._file, self._where, self._blank = file, where, True
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size if size >= 0 else _BLOCK)
+        if b"\0" in piece:
+            raise InputError(
+                f"{self._where}: this is not text: it holds zero bytes. Is it a CSV file?"
+            )
+        self._blank = self._blank and not piece.strip()
+        if self._blank and not piece:
+            raise InputError(
+                f"{self._where}: the file is empty. Check that it was copied completely."
+            )
+        return piece
+
+    def close(self) -> None:
+        """Leave the file to whoever opened it."""
+
+
+def _widened(kind: _Kind, column: Any) -> _Kind:
+    """Return the kind of a column, seen so far as ``kind``, after some more rows."""
+    if kind == "text" or column.null_count == len(column):
+        return kind
+    if kind in ("empty", "number"):
+        numbers = _numbers(column)
+        if numbers is not None:
+            return kind if numbers.null_count == len(numbers) else "number"
+    if kind in ("empty", "boolean") and _booleans(column) is not None:
+        return "boolean"
+    return "text"
+
+
+def _numbers(column: Any) -> Any:
+    """Read text as numbers, or return None where it is not."""
+    arrow, compute = pyarrow("pyarrow"), pyarrow("pyarrow.compute")
+    try:
+        return column.cast("float64")
+    except arrow.ArrowInvalid:
+        pass
+    # Slower: spaces around numbers, and around the words for missing values.
+    trimmed = compute.utf8_trim_whitespace(column)
+    missing = compute.is_in(trimmed, value_set=arrow.array(MISSING))
+    try:
+        return compute.if_else(missing, None, trimmed).cast("float64")
+    except arrow.ArrowInvalid:
+        return None
+
+
+def _booleans(column: Any) -> Any:
+    """Read text as booleans, or return None where it is not."""
+    arrow, compute = pyarrow("pyarrow"), pyarrow("pyarrow.compute")
+    trimmed = compute.utf8_trim_whitespace(column)
+    true = compute.is_in(trimmed, value_set=arrow.array(_TRUE))
+    false = compute.is_in(trimmed, value_set=arrow.array(_FALSE))
+    missing = compute.is_in(trimmed, value_set=arrow.array([*MISSING, None]))
+    if not compute.all(compute.or_(compute.or_(true, false), missing)).as_py():
+        return None
+    return compute.if_else(missing, None, true)

@@ -1,0 +1,105 @@
+"""Readers of CIFAR-10 and CIFAR-100 files, the Python and the binary version.
+
+The formats are those of https://www.cs.toronto.edu/~kriz/cifar.html: an image is 3,072 bytes, the
+red, green and blue planes of 32 x 32 one after the other. A binary record has one byte for the
+label before it (CIFAR-10), or two, coarse and fine (CIFAR-100).
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.datasets.content import whole
+from farfield.datasets.pickled import read_pickled_arrays
+from farfield.errors import InputError
+
+Variant = Literal["cifar10", "cifar100"]
+Bytes = NDArray[np.uint8]
+Labels = NDArray[np.int64]
+
+CIFAR10_CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+"""Names of the classes of CIFAR-10, in the order of their labels."""
+
+_PIXELS = 3 * 32 * 32
+_LABEL_BYTES: dict[Variant, int] = {"cifar10": 1, "cifar100": 2}
+_CLASSES: dict[Variant, int] = {"cifar10": 10, "cifar100": 100}
+
+
+def read_cifar_pickle(path: str | os.PathLike[str]) -> tuple[Bytes, Labels, Variant]:
+    """Read a batch of the Python version without unpickling it: images, labels, which of the two.
+
+    Images are uint8 ``(n, 3, 32, 32)``; the labels of CIFAR-100 are the fine ones.
+
+    Raises:
+        InputError: A pickle with anything but the content of a CIFAR batch.
+    """
+    where = Path(path).name
+    found = read_pickled_arrays(whole(path), where)
+    variant: Variant = "cifar10" if "labels" in found else "cifar100"
+    labels, data = found.get("labels", found.get("fine_labels")), found.get("data")
+    if data is None or labels is None:
+        keys = ", ".join(sorted(found)[:10])
+        raise InputError(f"{where}: no data and labels of a CIFAR batch; the pickle has: {keys}.")
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != _PIXELS:
+        shape = getattr(data, "shape", type(data).__name__)
+        raise InputError(f"{where}: data must be bytes of shape (n, {_PIXELS}), got {shape}.")
+    if not isinstance(labels, list) or any(type(label) is not int for label in labels):
+        raise InputError(f"{where}: labels must be a list of integers.")
+    try:
+        numbers = np.array(labels, dtype=np.int64)
+    except OverflowError as error:
+        raise InputError(f"{where}: a label is too large.") from error
+    return data.reshape(-1, 3, 32, 32), _checked(numbers, len(data), variant, where), variant
+
+
+def read_cifar_binary(
+    path: str | os.PathLike[str], variant: Variant | None = None
+) -> tuple[Bytes, Labels, Variant]:
+    """Read a batch of the binary version; see `read_cifar_pickle` for the result.
+
+    Which of the two it is follows from the size of the file, unless it is given.
+    """
+    where, content = Path(path).name, whole(path)
+    fits = [
+        name
+        for name, extra in _LABEL_BYTES.items()
+        if len(content) % (_PIXELS + extra) == 0 and variant in (None, name)
+    ]
+    if not fits:
+        raise InputError(
+            f"{where}: {len(content):,} bytes are no whole number of CIFAR records, 3,073 bytes "
+            "(CIFAR-10) or 3,074 (CIFAR-100). Is the file cut off, or another format?"
+        )
+    chosen = fits[0]
+    extra = _LABEL_BYTES[chosen]
+    records = np.frombuffer(content, np.uint8).reshape(-1, _PIXELS + extra)
+    labels = records[:, extra - 1].astype(np.int64)
+    images = records[:, extra:].reshape(-1, 3, 32, 32)
+    return images, _checked(labels, len(images), chosen, where), chosen
+
+
+def _checked(labels: Labels, images: int, variant: Variant, where: str) -> Labels:
+    """Refuse labels that do not belong to the images or the data set."""
+    if len(labels) != images:
+        raise InputError(f"{where}: {len(labels)} labels for {images} images.")
+    most = _CLASSES[variant]
+    if images and not (labels.min() >= 0 and labels.max() < most):
+        raise InputError(
+            f"{where}: labels from {labels.min()} to {labels.max()}; those of {variant} are 0 to "
+            f"{most - 1}. Is this a CIFAR file?"
+        )
+    return labels
