@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         slice_plane,
     )
     from farfield.graph import Network, capture
+    from farfield.guard.model import GuardedModel
+    from farfield.guard.protect import guard
 
 __version__ = "0.1.0"
 
@@ -62,6 +64,7 @@ _HOMES = {
     "EnsembleRegressor": "farfield.estimators",
     "FarField": "farfield.exact",
     "FirstReaching": "farfield.exact",
+    "GuardedModel": "farfield.guard.model",
     "Line": "farfield.exact",
     "Lines": "farfield.exact",
     "MCDropoutClassifier": "farfield.estimators",
@@ -106,6 +109,7 @@ __all__ = [
     "EnsembleRegressor",
     "FarField",
     "FirstReaching",
+    "GuardedModel",
     "Line",
     "Lines",
     "MCDropoutClassifier",
@@ -128,6 +132,7 @@ __all__ = [
     "estimators",
     "evaluate",
     "first_reaching",
+    "guard",
     "iterate_pieces",
     "linearize",
     "load",

@@ -14,6 +14,7 @@ import click
 from farfield import __version__
 from farfield.cli.audit import audit
 from farfield.cli.demo import demo
+from farfield.cli.guard import guard
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
 from farfield.cli.train import train
@@ -27,7 +28,7 @@ def farfield() -> None:
     """Say exactly what a neural classifier does far away from its data."""
 
 
-for command in (demo, audit, train, report, reproduce):
+for command in (demo, audit, guard, train, report, reproduce):
     farfield.add_command(command)
 
 

@@ -1,0 +1,44 @@
+"""Guards: a post-hoc repair with a certificate, and its rivals from the literature.
+
+The package is also the function: ``farfield.guard(model, X)``.
+"""
+
+from __future__ import annotations
+
+from farfield.callable_module import make_callable
+from farfield.guard.archive import load
+from farfield.guard.ccu import CCU, ccu
+from farfield.guard.certificate import Certificate, Coverage
+from farfield.guard.classifier import GuardedClassifier
+from farfield.guard.compare import Comparison, Side, compare
+from farfield.guard.export import read_certificate
+from farfield.guard.falsify import Falsification, falsify
+from farfield.guard.growth.bound import Growth
+from farfield.guard.laplace import LastLayerLaplace, last_layer_laplace
+from farfield.guard.model import GuardedModel
+from farfield.guard.protect import guard
+from farfield.guard.verify import Verification
+
+__all__ = [
+    "CCU",
+    "Certificate",
+    "Comparison",
+    "Coverage",
+    "Falsification",
+    "Growth",
+    "GuardedClassifier",
+    "GuardedModel",
+    "LastLayerLaplace",
+    "Side",
+    "Verification",
+    "ccu",
+    "compare",
+    "falsify",
+    "guard",
+    "last_layer_laplace",
+    "load",
+    "read_certificate",
+]
+
+
+make_callable(__name__, "farfield.guard.protect")

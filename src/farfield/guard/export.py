@@ -1,0 +1,110 @@
+"""Guarded models as ONNX and as torch.export programs, with their certificates inside."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch.export import Dim, ExportedProgram
+
+from farfield.errors import InputError, MissingDependency
+from farfield.files import replacing
+from farfield.guard.model import GuardedModel
+
+# Name of the metadata entry, and of the extra file in a .pt2 archive.
+ENTRY = "farfield.certificate"
+
+
+def export_program(model: GuardedModel) -> ExportedProgram:
+    """Trace a guarded model with a free number of rows."""
+    shape = model.held.input_shape
+    example = torch.zeros(2, *shape, dtype=model.dtype)
+    with torch.no_grad(), _quiet():
+        return torch.export.export(model, (example,), dynamic_shapes=({0: Dim("rows")},))
+
+
+def write_pt2(model: GuardedModel, path: str | os.PathLike[str]) -> None:
+    """Write a ``.pt2`` file; :func:`read_certificate` reads its certificate."""
+    program = export_program(model)
+    with replacing(Path(path)) as temporary, _quiet():
+        # The archive is written under a name of its own kind, whatever the user's file is called.
+        torch.export.save(program, str(temporary), extra_files={ENTRY: model.certificate.to_json()})
+
+
+def write_onnx(model: GuardedModel, path: str | os.PathLike[str]) -> None:
+    """Write an ONNX model whose metadata holds the certificate.
+
+    Raises:
+        MissingDependency: Without the packages of the extra ``onnx``.
+    """
+    try:
+        import onnx
+        import onnxscript  # noqa: F401 - what torch writes ONNX with
+    except ImportError as error:
+        raise MissingDependency(
+            "writing ONNX needs the packages onnx and onnxscript: pip install 'farfield[onnx]'"
+        ) from error
+    program = export_program(model)
+    with torch.no_grad(), _quiet():
+        written = torch.onnx.export(
+            program, input_names=["x"], output_names=["logits"], dynamo=True, verbose=False
+        )
+    if written is None:
+        raise InputError("torch could not write the model as ONNX")
+    proto = written.model_proto
+    onnx.helper.set_model_props(proto, {ENTRY: model.certificate.to_json()})
+    with replacing(Path(path)) as temporary:
+        temporary.write_bytes(proto.SerializeToString())
+
+
+def read_certificate(path: str | os.PathLike[str]) -> str:
+    """The certificate in an exported file, as JSON.
+
+    Raises:
+        InputError: If there is none.
+    """
+    where = Path(path)
+    if not where.is_file():
+        raise InputError(f"no file at {str(where)!r}")
+    if zipfile.is_zipfile(where):
+        with zipfile.ZipFile(where) as archive:
+            for name in archive.namelist():
+                if name.endswith(ENTRY):
+                    return archive.read(name).decode()
+        raise InputError(f"{str(where)!r} holds no certificate")
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingDependency(
+            "reading ONNX needs the package onnx: pip install 'farfield[onnx]'"
+        ) from error
+    try:
+        proto = onnx.load(str(where))
+    except Exception as error:
+        raise InputError(f"{str(where)!r} is not an ONNX file: {error}") from error
+    for entry in proto.metadata_props:
+        if entry.key == ENTRY:
+            return str(entry.value)
+    raise InputError(f"{str(where)!r} holds no certificate")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's own deprecation notices and trace logs away from the user."""
+    loggers = [logging.getLogger(name) for name in ("torch", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

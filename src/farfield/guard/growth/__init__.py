@@ -1,0 +1,1 @@
+"""How fast differences of logits can grow: sound bounds for every input."""

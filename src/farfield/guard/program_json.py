@@ -1,0 +1,140 @@
+"""Programs as plain data: every operation by name, checked against the rule table when read."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+
+import farfield.graph.models  # noqa: F401 - importing it registers the rules
+from farfield.errors import InputError
+from farfield.graph.program import SIZE, Program, Ref, Source, Step
+from farfield.graph.rules import RULES
+
+aten = torch.ops.aten
+# Beside those with a rule: sizes, and constants that are made with as many rows as the input.
+EXTRA: tuple[Any, ...] = (
+    SIZE,
+    operator.mul,
+    operator.add,
+    operator.sub,
+    operator.floordiv,
+    aten.full.default,
+    aten.zeros.default,
+    aten.ones.default,
+    F.softsign,
+)
+
+
+def _name(target: Callable[..., Any]) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    return f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', target)}"
+
+
+def _known() -> dict[str, Callable[..., Any]]:
+    return {_name(target): target for target in (*RULES, *EXTRA)}
+
+
+def program_to_json(program: Program) -> dict[str, Any]:
+    """Describe a program with what JSON can hold.
+
+    Raises:
+        InputError: If it holds an operation that could not be read back.
+    """
+    known = _known()
+    strange = sorted({s.operation for s in program.steps if _name(s.target) not in known})
+    if strange:
+        raise InputError(f"a model with {', '.join(strange)} cannot be saved; export it instead")
+    return {
+        "input": program.input,
+        "output": program.output,
+        "input_shape": list(program.input_shape),
+        "output_shape": list(program.output_shape),
+        "width": program.width,
+        "steps": [
+            {
+                "name": step.name,
+                "target": _name(step.target),
+                "args": _encode(step.args),
+                "kwargs": {key: _encode(value) for key, value in step.kwargs.items()},
+                "module": step.source.module,
+                "constant": step.constant,
+                "shape": None if step.shape is None else list(step.shape),
+            }
+            for step in program.steps
+        ],
+    }
+
+
+def program_from_json(data: dict[str, Any]) -> Program:
+    """Undo :func:`program_to_json`.
+
+    Raises:
+        InputError: For an operation that is not in the rule table, or damaged data.
+    """
+    known = _known()
+    steps = []
+    try:
+        for step in data["steps"]:
+            if step["target"] not in known:
+                raise InputError(f"the file names the operation {step['target']!r}, not known here")
+            steps.append(
+                Step(
+                    step["name"],
+                    known[step["target"]],
+                    _decode(step["args"]),
+                    {key: _decode(value) for key, value in step["kwargs"].items()},
+                    Source(step["module"]),
+                    bool(step["constant"]),
+                    None if step["shape"] is None else tuple(step["shape"]),
+                )
+            )
+        return Program(
+            tuple(steps),
+            data["input"],
+            data["output"],
+            tuple(data["input_shape"]),
+            tuple(data["output_shape"]),
+            int(data["width"]),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the file's program is damaged: {error!r}") from error
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Ref):
+        return {"ref": value.name}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item) for item in value]}
+    if isinstance(value, list):
+        return [_encode(item) for item in value]
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
+        return {"torch": str(value).removeprefix("torch.")}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(f"an argument of type {type(value).__name__} cannot be saved")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((tag, content),) = value.items()
+    if tag == "ref":
+        return Ref(str(content))
+    if tag == "tuple":
+        return tuple(_decode(item) for item in content)
+    if tag == "torch":
+        if content == "cpu":
+            return torch.device("cpu")
+        found = getattr(torch, str(content), None)
+        if isinstance(found, torch.dtype | torch.layout | torch.memory_format):
+            return found
+    raise InputError(f"the file's program holds an unknown value {value!r}")

@@ -1,0 +1,111 @@
+"""A captured program as a module: to run, to export and to save a model without its own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from farfield.graph.network import Group, Network
+from farfield.graph.program import SIZE, Program
+
+
+class ProgramModule(nn.Module):
+    """Runs the steps of a program; its weights are buffers.
+
+    Args:
+        program: What to run.
+        weights: The program's constants, by name.
+        feature: A step whose value :meth:`both` returns beside the output.
+
+    >>> import farfield as ff
+    >>> layer = nn.Linear(2, 3)
+    >>> network = ff.capture(layer, torch.zeros(1, 2), dtype=torch.float32)
+    >>> module = ProgramModule(network.groups[0].program, network.groups[0].instance(0))
+    >>> x = torch.ones(4, 2)
+    >>> bool((module(x) == layer(x)).all())
+    True
+    """
+
+    def __init__(
+        self, program: Program, weights: Mapping[str, Tensor], feature: str | None = None
+    ) -> None:
+        super().__init__()
+        self.program, self.feature = program, feature
+        # Names of constants may hold dots, which those of buffers may not.
+        self.places = {name: f"weight_{place}" for place, name in enumerate(weights)}
+        for name, place in self.places.items():
+            self.register_buffer(place, weights[name].detach().clone())
+
+    def weights(self) -> dict[str, Tensor]:
+        """The program's constants, by name."""
+        return {name: getattr(self, place) for name, place in self.places.items()}
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Evaluate the program's output."""
+        return self._run(rows)[0]
+
+    def both(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Evaluate the output and the feature."""
+        output, feature = self._run(rows)
+        if feature is None:
+            raise AssertionError("this program was made without a feature")
+        return output, feature
+
+    def _run(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        environment: dict[str, Any] = {**self.weights(), self.program.input: rows}
+        feature: Tensor | None = None
+        for step, freed in zip(self.program.steps, self.program.last_uses, strict=True):
+            args, kwargs = step.bind(environment)
+            if step.target is SIZE:
+                environment[step.name] = args[0].shape[args[1]]
+            else:
+                environment[step.name] = step.target(*args, **kwargs)
+            if step.name == self.feature:
+                feature = environment[step.name]
+            for name in freed:
+                del environment[name]
+        output: Tensor = environment[self.program.output]
+        return output, feature
+
+
+def instance_modules(network: Network) -> list[ProgramModule]:
+    """One module for each instance, in the model's own floating-point type.
+
+    Weights that are all float32 numbers came from a float32 model, and are run as such.
+    """
+    modules: dict[int, ProgramModule] = {}
+    for group in network.groups:
+        for index, member in enumerate(group.members):
+            modules[member] = ProgramModule(group.program, _own_type(group.instance(index)))
+    return [modules[member] for member in sorted(modules)]
+
+
+def _own_type(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    floats = [value for value in weights.values() if value.is_floating_point()]
+    single = bool(floats) and all(torch.equal(v, v.float().to(v.dtype)) for v in floats)
+    return {
+        name: value.float() if single and value.is_floating_point() else value
+        for name, value in weights.items()
+    }
+
+
+def as_network(modules: list[ProgramModule], classes: int, one_logit: bool) -> Network:
+    """The network that modules run, in float64, whatever head it had when it was read."""
+    groups = []
+    for member, module in enumerate(modules):
+        weights = {
+            name: value.detach().cpu().double() if value.is_floating_point() else value.cpu()
+            for name, value in module.weights().items()
+        }
+        groups.append(Group(module.program, weights, {}, (member,)))
+    return Network(
+        tuple(groups),
+        classes,
+        one_logit,
+        "none",
+        torch.float64,
+        torch.device("cpu"),
+    )
