@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
@@ -25,6 +27,7 @@ from farfield.graph.export import (
     stated_constants,
 )
 from farfield.graph.network import Group, Network, join
+from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.program import Program, fold_constants, forward
 from farfield.graph.pt2 import load_pt2
 from farfield.graph.scikit import is_scikit, read_scikit
@@ -49,10 +52,11 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     lives in the logits. A single logit ``f`` counts as the two logits ``(0, f)``.
 
     Args:
-        model: A ``torch.nn.Module``; a list of models (its *instances*); a path to a ``.pt2``
-            file or an exported program; a scikit-learn ``MLPClassifier``, alone or behind affine
-            scalers in a ``Pipeline``; or anything with fitted ``instances_``.
-        example: One batch of inputs; needed for modules, which do not know their input's shape.
+        model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
+            or ``.pt2`` file or an exported program; a scikit-learn ``MLPClassifier``, alone or
+            behind affine scalers in a ``Pipeline``; or anything with fitted ``instances_``.
+        example: One batch of inputs; needed for modules, which do not know their input's shape,
+            and for ``.onnx`` files that leave it open.
         dtype: The floating-point type of the analysis, whatever the model's own.
 
     Returns:
@@ -76,9 +80,13 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     if isinstance(model, (list, tuple)):
         return _capture_instances(model, rows, dtype)
     if hasattr(model, "instances_"):
-        return _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
+        network = _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
+        return _named(network, model)
     if isinstance(model, (str, os.PathLike)):
-        model = _load(Path(model))
+        path = Path(model)
+        if path.suffix.lower() == ".onnx":
+            return _capture_onnx(path, rows, dtype)
+        model = _load(path)
     if isinstance(model, ExportedProgram):
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
@@ -87,10 +95,23 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         network = _finish(program, constants, dtype)
         if rows is not None:
             network.rows(rows, "example")
-        return network
+        return _named(network, model)
     raise CaptureError(
         f"cannot read a model of type {type(model).__name__}; pass a torch.nn.Module, a list of "
-        "them, a path to a .pt2 file, a scikit-learn MLPClassifier or a Pipeline that ends in one"
+        "them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline that "
+        "ends in one"
+    )
+
+
+def _named(network: Network, model: Any) -> Network:
+    """Keep the names of classes and features that a fitted estimator knows."""
+    classes = np.asarray(getattr(model, "classes_", ()))
+    features = getattr(model, "feature_names_in_", None)
+    fits = classes.ndim == 1 and len(classes) == network.classes
+    return replace(
+        network,
+        labels=tuple(classes.tolist()) if fits else None,
+        features=None if features is None else tuple(map(str, features)),
     )
 
 
@@ -102,10 +123,23 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
 def _load(path: Path) -> ExportedProgram:
     if path.suffix != ".pt2":
         raise CaptureError(
-            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .pt2 files, written "
-            "by torch.export.save"
+            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files and "
+            ".pt2 files, written by torch.export.save"
         )
     return load_pt2(path)
+
+
+def _capture_onnx(path: Path, rows: Tensor | None, dtype: torch.dtype) -> Network:
+    reading = read_onnx(path, None if rows is None else tuple(rows.shape[1:]))
+    network = _finish(reading.program, reading.constants, dtype)
+    notes = [*network.notes, *reading.notes]
+    labels = reading.labels
+    if labels is not None and len(labels) != network.classes:
+        notes.append(f"the file names {len(labels)} classes but has {network.classes}")
+        labels = None
+    if rows is not None:
+        network.rows(rows, "example")
+    return replace(network, notes=tuple(notes), labels=labels, features=reading.features)
 
 
 def _capture_instances(models: Sequence[Any], rows: Tensor | None, dtype: torch.dtype) -> Network:

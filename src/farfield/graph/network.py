@@ -14,6 +14,7 @@ from farfield.graph.program import Program, forward
 from farfield.graph.rows import as_rows
 from farfield.graph.simplify import Head
 
+Label = int | float | str
 # How many elements the largest value of a chunk may hold: small enough to stay in the cache.
 CHUNK_ELEMENTS = 1 << 20
 
@@ -91,6 +92,8 @@ class Network:
         dtype: The floating-point type of the analysis.
         device: Where the weights live.
         notes: What capture did that the user may want to know.
+        labels: The names of the classes, where the model carries them.
+        features: The names of the features, where the model carries them.
     """
 
     groups: tuple[Group, ...]
@@ -100,6 +103,8 @@ class Network:
     dtype: torch.dtype
     device: torch.device
     notes: tuple[str, ...] = ()
+    labels: tuple[Label, ...] | None = None
+    features: tuple[str, ...] | None = None
 
     @property
     def instances(self) -> int:
@@ -119,14 +124,17 @@ class Network:
         """Evaluate the model's own logits.
 
         Args:
-            x: ``(points, *input)``.
+            x: ``(points, *input)``. A tensor that requires a gradient gets one.
 
         Returns:
             ``(instances, points, classes)``.
         """
         rows = self.rows(x)
+        tracked = isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled()
+        if tracked:
+            rows = x.to(rows).reshape(rows.shape)
         out = rows.new_empty(self.instances, len(rows), self.classes)
-        with torch.no_grad():
+        with torch.set_grad_enabled(tracked):
             for group in self.groups:
                 for part in chunks(len(rows), group, factor=1):
                     values = group.forward(rows[part])
@@ -177,6 +185,10 @@ def join(networks: Sequence[Network]) -> Network:
             )
         if other.one_logit != first.one_logit:
             raise CaptureError("some instances have one logit and some two; make them all alike")
+        if None not in (first.labels, other.labels) and first.labels != other.labels:
+            raise CaptureError(
+                f"instances must agree: one has the classes {first.labels}, another {other.labels}"
+            )
     together: dict[Any, tuple[Program, list[dict[str, Tensor]], list[int]]] = {}
     count = 0
     for network in networks:

@@ -63,6 +63,21 @@ class Step:
             return str(self.target).removesuffix(".default")
         return getattr(self.target, "__name__", str(self.target))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send a step to another process: operations of PyTorch go by name."""
+        target: Any = self.target
+        if isinstance(target, torch._ops.OpOverload):
+            target = tuple(str(target).split("."))
+        return _received, (
+            self.name,
+            target,
+            self.args,
+            dict(self.kwargs),
+            self.source,
+            self.constant,
+            self.shape,
+        )
+
     def bind(self, environment: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The step's arguments with every name replaced by its value."""
         kwargs = {key: resolve(item, environment) for key, item in self.kwargs.items()}
@@ -72,6 +87,14 @@ class Step:
         """Names that the step reads."""
         yield from _refs(self.args)
         yield from _refs(tuple(self.kwargs.values()))
+
+
+def _received(name: str, target: Any, *rest: Any) -> Step:
+    """Make a step that came from another process."""
+    if isinstance(target, tuple):
+        namespace, operation, overload = target
+        target = getattr(getattr(getattr(torch.ops, namespace), operation), overload)
+    return Step(name, target, *rest)
 
 
 def _refs(tree: Any) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""ONNX files as checked op graphs, read with the ``onnx`` package's parser alone."""

@@ -1,0 +1,25 @@
+"""What each ONNX operator is in ATen; importing the package registers all of them."""
+
+from farfield.graph.onnx.operators import (
+    arithmetic,
+    convolution,
+    curves,
+    learned,
+    pooling,
+    reductions,
+    resizing,
+    selecting,
+    shapes,
+)
+
+__all__ = [
+    "arithmetic",
+    "convolution",
+    "curves",
+    "learned",
+    "pooling",
+    "reductions",
+    "resizing",
+    "selecting",
+    "shapes",
+]

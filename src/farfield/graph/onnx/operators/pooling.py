@@ -1,0 +1,115 @@
+"""Pools: the largest or the mean of windows, and of everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from farfield.graph.onnx.node import Node, operator
+from farfield.graph.onnx.operators.padding import Windows, read_windows
+from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, Value
+
+aten = torch.ops.aten
+MAX_POOLS = (aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
+MEAN_POOLS = (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
+EDGE_PADS = (
+    aten.replication_pad1d.default,
+    aten.replication_pad2d.default,
+    aten.replication_pad3d.default,
+)
+
+
+@operator("MaxPool")
+def max_pool(trace: Trace, node: Node) -> Any:
+    """The largest in each window."""
+    value = node[0]
+    ceil = bool(node.whole("ceil_mode", 0))
+    windows = read_windows(node, value.shape[2:])
+    _check_overlap(windows, ceil)
+    simple = _symmetric(windows, ceil)
+    if simple is not None:
+        padding, ceil = simple
+    else:
+        value = _repeat_edges(trace, value, windows, ceil)
+        padding, ceil = [0] * windows.dims, False
+    return trace.apply(
+        MAX_POOLS[windows.dims - 1],
+        value,
+        list(windows.kernel),
+        list(windows.strides),
+        padding,
+        list(windows.dilations),
+        ceil,
+    )
+
+
+@operator("AveragePool")
+def mean_pool(trace: Trace, node: Node) -> Any:
+    """The mean of each window, of its own places or of those in the input."""
+    value = node[0]
+    ceil = bool(node.whole("ceil_mode", 0))
+    inclusive = bool(node.whole("count_include_pad", 0))
+    windows = read_windows(node, value.shape[2:])
+    if max(windows.dilations) > 1:
+        raise Refusal("averages over windows with gaps")
+    _check_overlap(windows, ceil)
+    simple = _symmetric(windows, ceil)
+    target, shape = MEAN_POOLS[windows.dims - 1], (list(windows.kernel), list(windows.strides))
+    if simple is not None and (not inclusive or simple[1] == ceil):
+        return trace.apply(target, value, *shape, *simple, inclusive)
+    padded = trace.apply(aten.constant_pad_nd.default, value, windows.pad_list, 0.0)
+    mean = trace.apply(target, padded, *shape, [0] * windows.dims, ceil)
+    if inclusive:
+        return mean
+    ones = torch.ones((1, 1, *windows.lengths), dtype=torch.float64)
+    share = target(aten.constant_pad_nd(ones, windows.pad_list, 0.0), *shape, 0, ceil)
+    return trace.apply(aten.mul.Tensor, mean, Known(1 / share))
+
+
+@operator("GlobalMaxPool", "GlobalAveragePool")
+def global_pool(trace: Trace, node: Node) -> Any:
+    """The largest or the mean of every channel."""
+    value = node[0]
+    dims = list(range(2, len(value.shape)))
+    if not dims:
+        raise Refusal("has no dimensions to pool over")
+    largest = node.operator == "GlobalMaxPool"
+    return trace.apply(aten.amax.default if largest else aten.mean.dim, value, dims, True)
+
+
+def _check_overlap(windows: Windows, ceil: bool) -> None:
+    """Refuse windows that lie outside the input, whose result would be infinite or undefined."""
+    counts = windows.counts(ceil=ceil)
+    for place, span in enumerate(windows.spans):
+        last = (counts[place] - 1) * windows.strides[place] - windows.begin[place]
+        if counts[place] < 1 or windows.begin[place] >= span or last >= windows.lengths[place]:
+            raise Refusal("has windows that lie outside its input")
+
+
+def _symmetric(windows: Windows, ceil: bool) -> tuple[list[int], bool] | None:
+    """Padding and rounding that give the same windows in PyTorch, if any do."""
+    if any(2 * pad > size for pad, size in zip(windows.begin, windows.kernel, strict=True)):
+        return None
+    if windows.begin == windows.end:
+        return list(windows.begin), ceil
+    wanted = windows.counts(ceil=ceil)
+    even = replace(windows, end=windows.begin)
+    for rounding in (False, True):
+        if even.counts(ceil=rounding) == wanted:
+            return list(windows.begin), rounding
+    return None
+
+
+def _repeat_edges(trace: Trace, value: Value, windows: Windows, ceil: bool) -> Data:
+    """Pad by repeating the edge, which every window there contains already."""
+    if max(windows.dilations) > 1:
+        raise Refusal("has uneven padding and windows with gaps")
+    ends = []
+    for place, count in enumerate(windows.counts(ceil=ceil)):
+        reach = (count - 1) * windows.strides[place] + windows.kernel[place]
+        ends.append(max(reach - windows.lengths[place] - windows.begin[place], 0))
+    pads = replace(windows, end=tuple(ends)).pad_list
+    padded: Data = trace.apply(EDGE_PADS[windows.dims - 1], value, pads)
+    return padded

@@ -1,0 +1,308 @@
+"""An ``.onnx`` file as a :class:`Program` of ATen operations.
+
+Every node that the scores of the classes depend on is read in the order of the file: what depends
+on weights and shapes alone is computed, the rest becomes steps. Whatever cannot be read is noted
+and the reading goes on, so that one error lists everything.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+import farfield.graph.onnx.operators  # noqa: F401 - importing it registers the operators
+from farfield.errors import CaptureError
+from farfield.graph.network import Label
+from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domain, opsets
+from farfield.graph.onnx.heads import FLOATS, Graph, find_labels, find_scores
+from farfield.graph.onnx.node import OPERATORS, read_node
+from farfield.graph.onnx.operators.learned import sigmoid_of_pair
+from farfield.graph.onnx.recognise import recognise
+from farfield.graph.onnx.trace import INPUT, MOST_ELEMENTS, ROWS, Data, Known, Refusal, Trace, Value
+from farfield.graph.program import Program, Source, taint
+from farfield.graph.simplify import check
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, ValueInfoProto
+
+aten = torch.ops.aten
+INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
+CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
+MOST_NODES = 100_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an ``.onnx`` file holds.
+
+    Attributes:
+        program: The model, its head still on.
+        constants: Its weights.
+        labels: The names of its classes, if the file says them.
+        features: The names of its inputs, if every feature has its own.
+        notes: What the user may want to know.
+    """
+
+    program: Program
+    constants: dict[str, Tensor]
+    labels: tuple[Label, ...] | None
+    features: tuple[str, ...] | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a file, put side by side.
+
+    Attributes:
+        shape: The shape of one row.
+        widths: How many columns each named input takes; one entry with the whole row if there is
+            a single input.
+        rows: The batch size that the file fixes, 0 if it is free.
+        notes: What is read otherwise than it is written.
+    """
+
+    shape: tuple[int, ...]
+    widths: dict[str, int]
+    rows: int
+    notes: tuple[str, ...]
+
+
+def read_onnx(
+    path: str | os.PathLike[str], example_shape: tuple[int, ...] | None = None
+) -> Reading:
+    """Read an ``.onnx`` file.
+
+    Args:
+        path: The file.
+        example_shape: The shape of one row, for files that leave it open.
+
+    Raises:
+        CaptureError: If the file is damaged or the model cannot be read;
+            :class:`~farfield.errors.UnsupportedOperation` lists every node that stands in the way.
+    """
+    file = load_file(path)
+    graph = Graph(file)
+    _check_graph(graph)
+    inputs = _read_inputs(file, graph, example_shape)
+    scores = find_scores(graph)
+    trace = Trace(inputs.shape, inputs.rows)
+    output = _translate(trace, graph, inputs, scores)
+    program = _program(trace, inputs, output, scores, file)
+    features = tuple(inputs.widths) if set(inputs.widths.values()) == {1} else None
+    if len(inputs.widths) == 1:
+        features = None
+    return Reading(program, trace.constants, find_labels(graph), features, inputs.notes)
+
+
+def _check_graph(graph: Graph) -> None:
+    """Refuse what no straight-line network has."""
+    proto, path = graph.file.model.graph, graph.file.path
+    if len(proto.node) > MOST_NODES:
+        raise CaptureError(f"{path} has {len(proto.node)} nodes, more than {MOST_NODES}")
+    if proto.sparse_initializer:
+        raise CaptureError(f"{path} has sparse weights; export the model with dense ones")
+    if not all(isinstance(name, str) for name in _names(proto)):
+        raise CaptureError(f"{path} has names that are not text; the file is damaged")
+    made = [name for node in proto.node for name in node.output if name]
+    given = [*graph.initializers, *(item.name for item in proto.input)]
+    if len(set(made)) < len(made) or set(made) & set(given):
+        raise CaptureError(f"{path} makes a value twice; the file is damaged")
+
+
+def _names(proto: GraphProto) -> Iterator[Any]:
+    """Every name in a graph; where the bytes are not text, they come as bytes."""
+    for item in (*proto.input, *proto.output, *proto.initializer):
+        yield item.name
+    for node in proto.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _read_inputs(file: ModelFile, graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
+    values = [item for item in file.model.graph.input if item.name not in graph.initializers]
+    if not values:
+        raise CaptureError(f"{file.path} has no input; a model takes rows")
+    notes = []
+    for item in values:
+        kind = item.type.WhichOneof("value")
+        element = item.type.tensor_type.elem_type if kind == "tensor_type" else 0
+        if element not in (*FLOATS, *INTEGERS):
+            raise CaptureError(
+                f"input {item.name!r} of {file.path} is not an array of numbers; farfield "
+                "follows one array of floating-point rows"
+            )
+        if element in INTEGERS:
+            notes.append(f"input {item.name!r} is declared as whole numbers and read as real ones")
+    shapes = [_dims(item) for item in values]
+    first = shapes[0][0] if shapes[0] else None
+    rows = first or 0
+    if rows:
+        notes.append(f"the file fixes the batch at {rows} rows; it is read with any number")
+    if len(values) == 1:
+        shape = _row_shape(values[0].name, shapes[0], example_shape, file)
+        widths = {values[0].name: math.prod(shape)}
+        return Inputs(shape, _bounded(widths, file), rows, tuple(notes))
+    if any(len(shape or ()) != 2 or not shape[1] for shape in shapes):
+        raise CaptureError(
+            f"{file.path} takes {len(values)} inputs ({', '.join(i.name for i in values)}); "
+            "several inputs are read only as columns of a table, each of shape (rows, width). "
+            "Export the model with a single input."
+        )
+    widths = {item.name: shape[1] or 0 for item, shape in zip(values, shapes, strict=True)}
+    return Inputs((sum(widths.values()),), _bounded(widths, file), rows, tuple(notes))
+
+
+def _bounded(widths: dict[str, int], file: ModelFile) -> dict[str, int]:
+    if sum(widths.values()) > MOST_ELEMENTS:
+        raise CaptureError(
+            f"{file.path} takes rows of {sum(widths.values())} numbers, more than {MOST_ELEMENTS}; "
+            "the file is damaged, or the model too large to be followed"
+        )
+    return widths
+
+
+def _dims(item: ValueInfoProto) -> tuple[int | None, ...]:
+    """The lengths of an input's dimensions, ``None`` where the file leaves them open."""
+    dims = item.type.tensor_type.shape.dim
+    return tuple(
+        int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0 else None
+        for dim in dims
+    )
+
+
+def _row_shape(
+    name: str,
+    dims: tuple[int | None, ...],
+    example_shape: tuple[int, ...] | None,
+    file: ModelFile,
+) -> tuple[int, ...]:
+    """The shape of one row, with open lengths taken from the example."""
+    known = tuple(length for length in dims[1:] if length is not None)
+    if len(dims) >= 2 and len(known) == len(dims) - 1:
+        return known
+    stated = tuple("?" if length is None else length for length in dims)
+    if example_shape is None:
+        raise CaptureError(
+            f"input {name!r} of {file.path} has the shape {stated}, which does not say how long "
+            "a row is; pass an example, one batch of inputs: capture(path, X[:1])"
+        )
+    fits = not dims or len(dims) == len(example_shape) + 1
+    if not fits or any(a not in (None, b) for a, b in zip(dims[1:], example_shape, strict=False)):
+        raise CaptureError(
+            f"the example has rows of shape {example_shape}; input {name!r} of {file.path} has "
+            f"the shape {stated}"
+        )
+    return example_shape
+
+
+def _translate(trace: Trace, graph: Graph, inputs: Inputs, scores: str) -> Value | None:
+    """Read the nodes that the scores depend on; ``None`` if some could not be read."""
+    versions = opsets(graph.file)
+    values: dict[str, Value] = _start(trace, inputs)
+    lost: set[str] = set()
+    for proto in graph.needed(scores):
+        name = proto.name or next(filter(None, proto.output), "")
+        trace.source = Source(f"{name} ({proto.op_type})")
+        for item in proto.input:
+            if item and item not in values and item not in lost:
+                if item not in graph.initializers:
+                    raise CaptureError(
+                        f"node {name!r} of {graph.file.path} reads {item!r}, which nothing makes "
+                        "before it; the file is damaged"
+                    )
+                values[item] = trace.weight(graph.file.tensor(graph.initializers[item]))
+        result = _apply(trace, graph.file, proto, values, lost, versions)
+        for place, item in enumerate(proto.output):
+            made = result[place] if place < len(result) else None
+            if made is None:
+                lost.add(item)
+            else:
+                values[item] = made
+    return values.get(scores)
+
+
+def _start(trace: Trace, inputs: Inputs) -> dict[str, Value]:
+    """The inputs of the file as columns of the program's input."""
+    if len(inputs.widths) == 1:
+        return dict.fromkeys(inputs.widths, trace.input)
+    values: dict[str, Value] = {}
+    end = 0
+    for name, width in inputs.widths.items():
+        trace.source = Source(f"{name} (input)")
+        values[name] = trace.emit(aten.slice.Tensor, trace.input, 1, end, end + width)
+        end += width
+    return values
+
+
+def _apply(
+    trace: Trace,
+    file: ModelFile,
+    proto: NodeProto,
+    values: dict[str, Value],
+    lost: set[str],
+    versions: dict[str, int],
+) -> tuple[Value | None, ...]:
+    """Read one node; note why if that is not possible."""
+    domain = normal_domain(proto.domain)
+    title = f"{domain or 'onnx'}.{proto.op_type}"
+    read = OPERATORS.get((domain, proto.op_type))
+    if read is None:
+        reason = ""
+        if domain not in OPSETS:
+            reason = f"an operator of its own ({domain})"
+        elif proto.op_type in CONTROL_FLOW:
+            reason = "control flow"
+        trace.missing(title, reason)
+        return ()
+    if any(item in lost for item in proto.input):
+        return ()
+    inputs = [values[item] if item else None for item in proto.input]
+    count = len(trace.steps)
+    try:
+        result = read(trace, read_node(file, proto, inputs, versions))
+    except Refusal as refusal:
+        del trace.steps[count:]
+        trace.missing(title, str(refusal))
+        return ()
+    except CaptureError:
+        raise
+    except Exception as error:  # PyTorch documents no common base of what it raises
+        del trace.steps[count:]
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        trace.missing(title, f"cannot be read: {text[0][:200]}")
+        return ()
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _program(
+    trace: Trace, inputs: Inputs, output: Value | None, scores: str, file: ModelFile
+) -> Program:
+    """Put the steps together, or list what could not be read."""
+    if isinstance(output, Known):
+        raise CaptureError(
+            f"the output {scores!r} of {file.path} does not depend on the input; is it a model?"
+        )
+    name = output.name if isinstance(output, Data) else ""
+    shape = output.shape if isinstance(output, Data) else ()
+    if name:
+        share = sigmoid_of_pair(trace, name)
+        name, shape = (share, (ROWS, 1)) if share else (name, shape)
+    program = Program(
+        steps=recognise(trace.steps, trace.constants, name),
+        input=INPUT,
+        output=name,
+        input_shape=inputs.shape,
+        output_shape=tuple(shape[1:]),
+        width=trace.width,
+    )
+    if not name:
+        check(taint(program))
+        raise CaptureError(f"the output {scores!r} of {file.path} could not be read")
+    return program

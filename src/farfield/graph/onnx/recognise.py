@@ -1,0 +1,195 @@
+"""Activations that exporters write out, put together again.
+
+ONNX has no SiLU, and had no GELU or Mish for long, so files say ``x * sigmoid(x)`` or
+``0.5 x (1 + erf(x / sqrt(2)))``: products of two values that depend on the input, which no rule
+covers. Whatever the order of their parts, such a product is one function of one number. It is
+evaluated on a grid that reaches far out on both sides; if it is a multiple of a function that has
+a rule, it is replaced by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import Tensor
+
+from farfield.graph.program import Ref, Step
+from farfield.graph.rules import RULES
+
+aten = torch.ops.aten
+ELEMENTWISE = frozenset(
+    (
+        aten.add.Tensor,
+        aten.sub.Tensor,
+        aten.mul.Tensor,
+        aten.div.Tensor,
+        aten.rsub.Scalar,
+        aten.neg.default,
+        aten.abs.default,
+        aten.relu.default,
+        aten.clamp.default,
+        aten.sigmoid.default,
+        aten.hardsigmoid.default,
+        aten.tanh.default,
+        aten.softplus.default,
+        aten.erf.default,
+        aten.exp.default,
+        aten.log.default,
+        aten.reciprocal.default,
+        aten.pow.Tensor_Scalar,
+        aten.where.self,
+        aten.lt.Tensor,
+        aten.le.Tensor,
+        aten.gt.Tensor,
+        aten.ge.Tensor,
+    )
+)
+CURVES: tuple[tuple[Any, dict[str, Any]], ...] = (
+    (aten.silu.default, {}),
+    (aten.gelu.default, {}),
+    (aten.gelu.default, {"approximate": "tanh"}),
+    (aten.mish.default, {}),
+    (aten.hardswish.default, {}),
+    (F.softsign, {}),
+    (aten.sigmoid.default, {}),
+    (aten.softplus.default, {}),
+)
+# The longest of them, GELU by tanh, takes nine steps.
+LONGEST = 16
+# Constants of a file are often rounded to float32.
+TOLERANCE = 2e-6
+
+
+def _grid() -> Tensor:
+    near = torch.linspace(-12, 12, 385, dtype=torch.float64)
+    far = torch.tensor([20, 50, 300, 1e4, 1e6], dtype=torch.float64)
+    return torch.cat([near, far, -far])
+
+
+def recognise(
+    steps: Sequence[Step], constants: Mapping[str, Tensor], output: str
+) -> tuple[Step, ...]:
+    """Replace written-out activations by the activations themselves."""
+    numbers = {name: tensor for name, tensor in constants.items() if tensor.numel() == 1}
+    made: dict[str, Step] = {}
+    result: list[Step] = []
+    absorbed: set[str] = set()
+    for step in steps:
+        blocks = _stands_in_the_way(step, constants)
+        parts = _read(step, made, numbers) if blocks else None
+        if parts is None:
+            made[step.name] = step
+            result.append(step)
+            continue
+        inner, new = parts
+        absorbed |= inner
+        for item in new:
+            made[item.name] = item
+            result.append(item)
+    return _without_unread(result, absorbed, output)
+
+
+def _stands_in_the_way(step: Step, constants: Mapping[str, Tensor]) -> bool:
+    """Whether a step has no rule: a product of data, or a function that is not in the table."""
+    if step.target not in ELEMENTWISE:
+        return False
+    if step.target in (aten.mul.Tensor, aten.div.Tensor):
+        return isinstance(step.args[1], Ref) and step.args[1].name not in constants
+    return step.target not in RULES
+
+
+def _read(
+    step: Step, made: dict[str, Step], numbers: Mapping[str, Tensor]
+) -> tuple[set[str], list[Step]] | None:
+    """Find a root below a step, and the curve that the step is of it."""
+    order, inner = _region(step, made, numbers)
+    grid = _grid()
+    for root in order:
+        known = {**{name: tensor.reshape(()) for name, tensor in numbers.items()}, root: grid}
+        values = _evaluate(step, {**made, step.name: step}, known)
+        found = None if values is None else _match(values, grid)
+        if found is not None:
+            (target, kwargs), scale = found
+            first = replace(step, target=target, args=(Ref(root),), kwargs=kwargs)
+            if scale == 1:
+                return inner, [first]
+            first = replace(first, name=f"{step.name}/0")
+            scaled = replace(step, target=aten.mul.Tensor, args=(Ref(first.name), scale), kwargs={})
+            return inner, [first, scaled]
+    return None
+
+
+def _region(
+    step: Step, made: dict[str, Step], numbers: Mapping[str, Tensor]
+) -> tuple[list[str], set[str]]:
+    """Names below a step, nearest first, as far as functions of one number reach."""
+    order: list[str] = []
+    inner: set[str] = set()
+    pending = list(step.refs())
+    while pending and len(inner) < LONGEST:
+        name = pending.pop(0)
+        if name in order or name in numbers:
+            continue
+        order.append(name)
+        below = made.get(name)
+        if below is not None and below.target in ELEMENTWISE:
+            inner.add(name)
+            pending.extend(below.refs())
+    return order, inner
+
+
+def _evaluate(step: Step, made: dict[str, Step], values: dict[str, Tensor]) -> Tensor | None:
+    """The step as a function of what is known, or ``None`` if it depends on anything else."""
+
+    def value(name: str, depth: int) -> Tensor | None:
+        if name in values:
+            return values[name]
+        here = made.get(name)
+        if here is None or here.target not in ELEMENTWISE or depth > LONGEST:
+            return None
+        inputs = {ref: value(ref, depth + 1) for ref in here.refs()}
+        if any(item is None for item in inputs.values()):
+            return None
+        args, kwargs = here.bind(inputs)
+        try:
+            values[name] = here.target(*args, **kwargs)
+        except RuntimeError:  # a mask where a number should be: the check will say so
+            return None
+        return values[name]
+
+    return value(step.name, 0)
+
+
+def _match(values: Tensor, grid: Tensor) -> tuple[tuple[Any, dict[str, Any]], float] | None:
+    """The curve that the values are a multiple of, if there is one."""
+    if values.shape != grid.shape or not values.is_floating_point():
+        return None
+    finite = torch.isfinite(values)
+    if not bool(finite[grid.abs() <= 50].all()):
+        return None
+    anchor = int(torch.nonzero(grid == 3.0)[0])
+    for target, kwargs in CURVES:
+        curve = partial(target, **kwargs)(grid)
+        scale = float(values[anchor] / curve[anchor])
+        gap = (values - scale * curve).abs()[finite]
+        limit = TOLERANCE * abs(scale) * (1 + curve.abs())[finite]
+        if scale != 0 and bool((gap <= limit).all()):
+            return (target, kwargs), 1.0 if abs(scale - 1) < TOLERANCE else scale
+    return None
+
+
+def _without_unread(steps: list[Step], absorbed: set[str], output: str) -> tuple[Step, ...]:
+    """Drop the absorbed parts that nobody else reads."""
+    kept: list[Step] = []
+    read = {output}
+    for step in reversed(steps):
+        if step.name in absorbed and step.name not in read:
+            continue
+        read.update(step.refs())
+        kept.append(step)
+    return tuple(reversed(kept))

@@ -1,0 +1,280 @@
+"""Values of an ONNX graph while it is read: known ones are computed, the others become steps.
+
+A value that depends on weights and shapes alone is *known* and is computed on the spot, which
+folds constants and evaluates shape chains. A value that depends on the input is *data*: a name,
+and a tensor without storage that knows its shape. Data has ``ROWS`` rows, a prime that no layer
+has, so that the rows can be told from every other dimension. What is computed from the number of
+rows is computed for a second prime as well; where the two differ, it depends on the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farfield.errors import CaptureError
+from farfield.graph.onnx.outline import outline
+from farfield.graph.program import FREE, SIZE, Ref, Source, Step
+
+aten = torch.ops.aten
+ROWS, OTHER_ROWS = 1_000_003, 998_244_353
+INPUT = "x"
+# Per row of input; a layer of this size takes a hundred megabytes for each row.
+MOST_ELEMENTS = 2**24
+# Beyond the weights themselves: room for tables and shapes that a file computes.
+SPARE_ELEMENTS = 2**24
+
+
+class Refusal(Exception):  # noqa: N818 - caught by the reader, never seen outside
+    """Why one node cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A value that does not depend on the input.
+
+    ``other`` is the same for another number of rows, where that makes a difference.
+    """
+
+    tensor: Tensor
+    other: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The tensor's shape."""
+        return tuple(self.tensor.shape)
+
+    def __repr__(self) -> str:
+        return f"Known{self.shape}"
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A value that depends on the input: the name of a step, and its shape."""
+
+    name: str
+    meta: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, with ``ROWS`` for the number of rows."""
+        return tuple(self.meta.shape)
+
+
+Value = Known | Data
+
+
+def known(number: float) -> Known:
+    """Make a known value of one number."""
+    return Known(torch.tensor(number, dtype=torch.float64))
+
+
+class Trace:
+    """Collects the steps and constants of a program.
+
+    Attributes:
+        steps: The steps so far.
+        constants: The weights that they read.
+        source: Where the node that is being read stands in the file.
+        fixed_rows: The batch size that the file was exported with, 0 if it is free.
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], fixed_rows: int) -> None:
+        self.steps: list[Step] = []
+        self.constants: dict[str, Tensor] = {}
+        self.source = Source()
+        self.fixed_rows = fixed_rows
+        self.input = Data(INPUT, _meta(torch.empty((ROWS, *input_shape), device="meta")))
+        self.width = math.prod(input_shape)
+        self._room = SPARE_ELEMENTS
+        self._names: dict[int, str] = {}
+        self._rows: Ref | None = None
+
+    def weight(self, tensor: Tensor) -> Known:
+        """Take in a tensor of the file; what it may be folded into grows with it."""
+        self._room += 4 * tensor.numel()
+        return Known(tensor)
+
+    def apply(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call an ATen operation: computed if everything is known, else written as a step."""
+        values = list(_values((args, tuple(kwargs.values()))))
+        if any(isinstance(value, Data) for value in values):
+            return self.emit(target, *args, **kwargs)
+        self._reserve(target, args, kwargs)
+        first = target(*_map(args, _first), **_map(kwargs, _first))
+        if not any(isinstance(value, Known) and value.other is not None for value in values):
+            return Known(first)
+        second = target(*_map(args, _second), **_map(kwargs, _second))
+        same = first.shape == second.shape and torch.equal(first, second)
+        return Known(first, None if same else second)
+
+    def emit(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Data:
+        """Write a step, after trying it on tensors without storage."""
+        meta = outline(target, _map(args, _shadow), _map(kwargs, _shadow))
+        shape = tuple(meta.shape)
+        if any(length != ROWS and length % ROWS == 0 and length for length in shape):
+            raise Refusal("folds another dimension into the rows of the batch")
+        size = math.prod(length for length in shape if length != ROWS)
+        if size > MOST_ELEMENTS:
+            raise CaptureError(
+                f"{self.source} makes {size} numbers for each row, more than {MOST_ELEMENTS}; "
+                "the file is damaged, or the model too large to be followed"
+            )
+        step = Step(
+            name=f"v{len(self.steps)}",
+            target=target,
+            args=_map(args, self._ref),
+            kwargs=_map(kwargs, self._ref),
+            source=self.source,
+            shape=tuple(FREE if length == ROWS else length for length in shape),
+        )
+        self.width = max(self.width, size)
+        self.steps.append(step)
+        return Data(step.name, _meta(meta))
+
+    def missing(self, operation: str, reason: str = "") -> None:
+        """Write a step that has no rule, so that the check of the program lists it."""
+
+        def target(*_: Any) -> None:
+            """Stand for an operator that cannot be read."""
+
+        target.__name__ = operation
+        source = Source(self.source.module, reason)
+        self.steps.append(Step(f"v{len(self.steps)}", target, (Ref(INPUT),), source=source))
+
+    def rows(self) -> Ref:
+        """The number of rows, as an argument of a step."""
+        if self._rows is None:
+            self._rows = Ref("rows")
+            self.steps.append(Step("rows", SIZE, (Ref(INPUT), 0)))
+        return self._rows
+
+    def view(self, value: Value, sizes: Sequence[int]) -> Value:
+        """The same values in another shape; sizes may name ``ROWS`` or one -1."""
+        if isinstance(value, Known):
+            return _value(self.apply(aten.reshape.default, value, list(sizes)))
+        shape = tuple(value.meta.reshape(tuple(sizes)).shape)
+        if not value.meta.is_contiguous():
+            value = self.emit(aten.clone.default, value, memory_format=torch.contiguous_format)
+        return self.emit(aten.view.default, value, [_free(length) for length in shape])
+
+    def expand(self, value: Value, sizes: Sequence[int]) -> Value:
+        """Repeat along dimensions of length 1, as broadcasting does."""
+        shape = torch.broadcast_shapes(value.shape, tuple(sizes))
+        if shape == value.shape:
+            return value
+        if isinstance(value, Data):
+            return self.emit(aten.expand.default, value, [_free(length) for length in shape])
+        if ROWS in shape:
+            lengths = [self.rows() if length == ROWS else length for length in shape]
+            return self.emit(aten.expand.default, value, lengths)
+        return _value(self.apply(aten.expand.default, value, list(shape)))
+
+    def _ref(self, leaf: Any) -> Any:
+        """What a step says in place of a value."""
+        if isinstance(leaf, Data):
+            return Ref(leaf.name)
+        if not isinstance(leaf, Known):
+            return leaf
+        if leaf.other is not None:
+            raise Refusal("computes with the number of rows in the batch")
+        if leaf.tensor.is_floating_point() and not bool(torch.isfinite(leaf.tensor).all()):
+            raise Refusal("computes with constants that are not finite")
+        key = id(leaf.tensor)
+        if key not in self._names:
+            self._names[key] = f"c{len(self.constants)}"
+            self.constants[self._names[key]] = leaf.tensor
+        return Ref(self._names[key])
+
+    def _reserve(self, target: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        """Keep the results of folding within a multiple of the weights."""
+        meta = outline(target, _map(args, _shadow), _map(kwargs, _shadow))
+        self._room -= meta.numel()
+        if self._room < 0:
+            raise CaptureError(
+                f"{self.source} computes a constant of shape {tuple(meta.shape)}, far larger than "
+                "the weights in the file; the file is damaged or was made to exhaust memory"
+            )
+
+
+def shape_of(value: Value) -> Known:
+    """A value's shape as a known value."""
+    first = torch.tensor(value.shape, dtype=torch.int64)
+    other = torch.where(first == ROWS, OTHER_ROWS, first)
+    return Known(first, other if isinstance(value, Data) and ROWS in value.shape else None)
+
+
+def plain(value: Value, what: str) -> list[Any]:
+    """The numbers of a known value that has to be the same for every batch."""
+    if isinstance(value, Data):
+        raise Refusal(f"its {what} depend on the input")
+    if value.other is not None:
+        raise Refusal(f"its {what} depend on the number of rows")
+    return list(value.tensor.flatten().tolist())
+
+
+def sizes_of(value: Value, what: str) -> list[int]:
+    """The numbers of a known shape, where ``ROWS`` may stand for the number of rows."""
+    if isinstance(value, Data):
+        raise Refusal(f"its {what} depends on the input")
+    sizes = [int(size) for size in value.tensor.flatten().tolist()]
+    if value.other is not None:
+        others = [int(size) for size in value.other.flatten().tolist()]
+        for size, other in zip(sizes, others, strict=True):
+            if size != other and (size, other) != (ROWS, OTHER_ROWS):
+                raise Refusal(f"its {what} is computed from the number of rows")
+    return sizes
+
+
+def _values(tree: Any) -> Iterator[Value]:
+    if isinstance(tree, (Known, Data)):
+        yield tree
+    elif isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from _values(item)
+
+
+def _map(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to the leaves of nested lists, tuples and dictionaries."""
+    if isinstance(tree, dict):
+        return {key: _map(item, function) for key, item in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_map(item, function) for item in tree)
+    return function(tree)
+
+
+def _first(leaf: Any) -> Any:
+    return leaf.tensor if isinstance(leaf, Known) else leaf
+
+
+def _second(leaf: Any) -> Any:
+    if isinstance(leaf, Known):
+        return leaf.tensor if leaf.other is None else leaf.other
+    return leaf
+
+
+def _shadow(leaf: Any) -> Any:
+    """What an operation is tried on: no storage, and ``ROWS`` for the number of rows."""
+    if isinstance(leaf, Data):
+        return leaf.meta
+    if isinstance(leaf, Known):
+        return leaf.tensor.to("meta")
+    return ROWS if isinstance(leaf, Ref) else leaf
+
+
+def _meta(tensor: Tensor) -> Tensor:
+    return tensor.double()
+
+
+def _free(length: int) -> int:
+    return -1 if length == ROWS else length
+
+
+def _value(result: Any) -> Value:
+    assert isinstance(result, (Known, Data))
+    return result

@@ -1,0 +1,228 @@
+"""Files that real exporters write: both of PyTorch's, and scikit-learn's converter."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+from torch import nn
+
+import farfield as ff
+from farfield.errors import UnsupportedOperation
+from farfield.networks.lenet import lenet
+from farfield.networks.mlp import mlp
+from farfield.networks.resnet import PreActResNet20
+
+pytest.importorskip("onnxscript", reason="PyTorch's exporters need it")
+pytest.importorskip("skl2onnx", reason="scikit-learn's converter")
+
+
+class Activations(nn.Module):
+    """Functions that exporters write out in parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.up = nn.ConvTranspose2d(4, 4, 2, stride=2)
+        self.last = nn.Linear(64, 5)
+
+    def forward(self, x):
+        x = F.gelu(self.norm(self.first(x)))
+        x = F.silu(F.mish(x)) + F.gelu(x, approximate="tanh")
+        x = F.hardswish(F.softsign(x) + F.softplus(x))
+        x = F.max_pool2d(F.relu6(self.up(x)), 3, stride=2, padding=1)
+        x = F.adaptive_avg_pool2d(F.elu(F.leaky_relu(x, 0.2)), 4)
+        x = x.view(x.shape[0], -1)
+        return F.log_softmax(self.last(F.hardtanh(x)), dim=-1)
+
+
+def randomised(model):
+    """Give batch norms statistics that are not the identity."""
+    for part in model.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            part.running_mean.normal_()
+            part.running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+def plain_mlp():
+    parts = [nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(), nn.Linear(8, 3)]
+    return nn.Sequential(*parts)
+
+
+MODELS = {
+    "mlp": (plain_mlp, (5,)),
+    "lenet": (lenet, (1, 28, 28)),
+    "resnet": (PreActResNet20, (3, 32, 32)),
+    "activations": (Activations, (2, 8, 8)),
+}
+
+
+def export(model, shape, path, *, dynamo, free=True, **options):
+    """Export as a user would, without the exporters' own notices."""
+    x = torch.zeros(2, *shape, dtype=next(model.parameters()).dtype)
+    if free and dynamo:
+        options["dynamic_shapes"] = ({0: torch.export.Dim("rows")},)
+    elif free:
+        options |= {"input_names": ["x"], "dynamic_axes": {"x": {0: "rows"}}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (x,), path, dynamo=dynamo, verbose=False, **options)
+    return path
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pytorch_export_is_read(name, dynamo, tmp_path, agrees):
+    make, shape = MODELS[name]
+    model = randomised(make())
+    path = export(model, shape, tmp_path / "model.onnx", dynamo=dynamo)
+    network = agrees(path)
+    x = torch.randn(3, *shape)
+    own = ff.capture(model, x)
+    np.testing.assert_allclose(network.logits(x), own.logits(x), atol=1e-6, rtol=1e-6)
+    far, expected = (ff.at_infinity(each, x[:1], x[1:]) for each in (network, own))
+    np.testing.assert_allclose(far.slope, expected.slope, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17])
+def test_older_operator_sets_are_read(opset, tmp_path, agrees):
+    model = randomised(Activations() if opset > 13 else lenet())
+    shape = (2, 8, 8) if opset > 13 else (1, 28, 28)
+    agrees(export(model, shape, tmp_path / "m.onnx", dynamo=False, opset_version=opset))
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+def test_a_fixed_batch_is_read_with_any_number_of_rows(dynamo, tmp_path):
+    model = randomised(Activations())
+    path = export(model, (2, 8, 8), tmp_path / "m.onnx", dynamo=dynamo, free=False)
+    network = ff.capture(path)
+    x = torch.randn(7, 2, 8, 8)
+    with torch.no_grad():
+        expected = model(x)
+    got = torch.log_softmax(network.logits(x)[0], -1)
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert any("batch at 2 rows" in note for note in network.notes)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float16, 2e-2)])
+def test_other_floating_point_types_are_read(dtype, tolerance, tmp_path, agrees):
+    model = plain_mlp().eval().to(dtype)
+    agrees(export(model, (5,), tmp_path / "m.onnx", dynamo=False), tolerance=tolerance)
+
+
+def test_the_rest_of_the_library_works_on_an_export(tmp_path):
+    model = mlp([torch.randn(6, 3), torch.randn(6, 7), torch.randn(2, 7)])
+    path = export(model, (2,), tmp_path / "m.onnx", dynamo=False)
+    network, own = ff.capture(path), ff.capture(model, torch.zeros(1, 2))
+    line, expected = (
+        ff.along(each, torch.zeros(1, 2), torch.tensor([[1.0, -2.0]])) for each in (network, own)
+    )
+    np.testing.assert_allclose(line[0].breakpoints, expected[0].breakpoints, atol=1e-9)
+    region = ff.linearize(network, torch.ones(1, 2))
+    np.testing.assert_allclose(region.V, ff.linearize(own, torch.ones(1, 2)).V, atol=1e-9)
+    far = ff.at_infinity(network, torch.zeros(1, 2), torch.tensor([[1.0, -2.0]]), certify=True)
+    assert bool(far.certified.all())
+    assert 0 <= ff.blind_arcs(network, threshold=0.99).share <= 1
+
+
+def test_exports_of_one_architecture_are_stacked(tmp_path):
+    paths = [
+        export(plain_mlp().eval(), (5,), tmp_path / f"{i}.onnx", dynamo=False) for i in range(3)
+    ]
+    network = ff.capture(paths)
+    assert (network.instances, len(network.groups)) == (3, 1)
+
+
+SCALERS = (StandardScaler, MinMaxScaler, RobustScaler, MaxAbsScaler)
+
+
+@pytest.fixture(scope="module")
+def table():
+    generator = np.random.default_rng(3)
+    X = (generator.normal(size=(150, 4)) * [1, 2, 5, 0.5] + 1).astype(np.float32)
+    return X, np.digitize(X[:, 0] + X[:, 1], [0.5, 3])
+
+
+def fitted(scaler, X, y, **options):
+    model = make_pipeline(scaler, MLPClassifier((8, 8), max_iter=15, random_state=0, **options))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+def convert(model, path, X=None, **options):
+    from skl2onnx import to_onnx
+
+    path.write_bytes(to_onnx(model, X, **options).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("scaler", SCALERS)
+def test_a_scikit_learn_pipeline_is_read(scaler, zipmap, table, tmp_path, agrees):
+    X, y = table
+    model = fitted(scaler(), X, y)
+    path = convert(model, tmp_path / "m.onnx", X[:1], options={"zipmap": zipmap})
+    network = agrees(path)
+    assert (network.head, network.labels, network.input_shape) == ("softmax", (0, 1, 2), (4,))
+    np.testing.assert_allclose(network.logits(X), ff.capture(model).logits(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic"])
+def test_two_named_classes_are_read(activation, zipmap, table, tmp_path, agrees):
+    X, y = table
+    names = np.array(["no", "yes"])[(y > 1).astype(int)]
+    model = fitted(StandardScaler(), X, names, activation=activation)
+    path = convert(model, tmp_path / "m.onnx", X[:1], options={"zipmap": zipmap})
+    network = agrees(path)
+    assert (network.one_logit, network.labels) == (True, ("no", "yes"))
+    np.testing.assert_allclose(network.probabilities(X)[0], model.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_logistic_regression_is_read(classes, table, tmp_path, agrees):
+    X, y = table
+    model = LogisticRegression().fit(X, np.minimum(y, classes - 1) + 10)
+    path = convert(model, tmp_path / "m.onnx", X[:1], options={"zipmap": False})
+    network = agrees(path)
+    assert network.labels == tuple(range(10, 10 + classes))
+    np.testing.assert_allclose(network.probabilities(X)[0], model.predict_proba(X), atol=1e-5)
+
+
+def test_named_columns_become_features(table, tmp_path, agrees):
+    import pandas as pd
+    from skl2onnx.common.data_types import FloatTensorType
+
+    X, y = table
+    frame = pd.DataFrame(X, columns=["age", "dose", "weight", "score"])
+    scaling = ColumnTransformer(
+        [("a", StandardScaler(), ["weight", "age"]), ("b", MinMaxScaler(), ["dose", "score"])]
+    )
+    model = fitted(scaling, frame, y)
+    kinds = [(name, FloatTensorType([None, 1])) for name in frame.columns]
+    path = convert(model, tmp_path / "m.onnx", initial_types=kinds, options={"zipmap": False})
+    network = agrees(path)
+    assert network.features == ("age", "dose", "weight", "score")
+    np.testing.assert_allclose(network.probabilities(X)[0], model.predict_proba(frame), atol=1e-5)
+
+
+def test_a_normalizer_is_refused_by_name(table, tmp_path):
+    X, y = table
+    path = convert(fitted(Normalizer(), X, y), tmp_path / "m.onnx", X[:1])
+    with pytest.raises(UnsupportedOperation, match=r"Normalizer.*norm"):
+        ff.capture(path)
