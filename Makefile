@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## Make the virtual environment
 
-demo: $(READY) ## Train two small models and show their far field
+demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 	$(BIN)/farfield demo --out farfield-demo
 
 test: $(READY) ## Run the tests, doctests and examples
