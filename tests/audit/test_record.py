@@ -1,5 +1,6 @@
 """Audits as JSON: there and back, and what is refused."""
 
+import errno
 import json
 import math
 
@@ -76,3 +77,18 @@ def test_a_typing_error_is_named(tmp_path):
         ff.Audit.from_json(path)
     with pytest.raises(InputError, match="cannot read"):
         ff.Audit.from_json(tmp_path / "nothing.json")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "audit.json"
+    path.write_text("before")
+
+    def full(self, *args, **kwargs):
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(InputError, match="No space left"):
+        small().to_json(path)
+    assert path.read_bytes() == b"before"
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.json"]

@@ -270,11 +270,17 @@ def test_files_that_are_something_else(tmp_path, saved):
     torch.save({"weight": torch.zeros(2)}, other)
     with pytest.raises(CaptureError, match=r"not an archive of torch\.export"):
         ff.capture(other)
-    with pytest.raises(CaptureError, match=r"\.onnx suffix"):
-        ff.capture(tmp_path / "model.onnx")
+    with pytest.raises(CaptureError, match=r"\.h5 suffix"):
+        ff.capture(tmp_path / "model.h5")
     empty_json = rewritten(saved, lambda name, data: b"{" if name.endswith(".json") else data)
     with pytest.raises(CaptureError, match="not valid JSON"):
         ff.capture(empty_json)
+
+
+def test_a_softmax_over_rows_is_no_head():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=0))
+    with pytest.raises(CaptureError, match="softmax"):
+        ff.capture(model, torch.zeros(2, 2))
 
 
 def data(rng, classes=3):

@@ -66,6 +66,10 @@ def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> 
     Raises:
         InputError: If there is no such model, or a factory was named without ``allow_code``.
         CaptureError: If the model cannot be read.
+
+    >>> import torch
+    >>> load_model(torch.nn.Linear(2, 3), torch.zeros(1, 2)).network
+    Network(1 instance, 2 inputs, 3 classes, float64)
     """
     if isinstance(model, (list, tuple)):
         return _ensemble(list(model), f"{len(model)} models", example, allow_code)

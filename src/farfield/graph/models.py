@@ -105,14 +105,10 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
 
 def _named(network: Network, model: Any) -> Network:
     """Keep the names of classes and features that a fitted estimator knows."""
-    classes = np.asarray(getattr(model, "classes_", ()))
-    features = getattr(model, "feature_names_in_", None)
-    fits = classes.ndim == 1 and len(classes) == network.classes
-    return replace(
-        network,
-        labels=tuple(classes.tolist()) if fits else None,
-        features=None if features is None else tuple(map(str, features)),
-    )
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    labels = tuple(classes) if len(classes) == network.classes else None
+    names = getattr(model, "feature_names_in_", None)
+    return replace(network, labels=labels, features=None if names is None else tuple(names))
 
 
 def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:

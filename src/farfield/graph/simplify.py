@@ -162,7 +162,7 @@ def _strip_head(program: Program) -> tuple[Program, Head]:
         head, last_args = "sigmoid", last.args
     else:
         return program, "none"
-    if head != "sigmoid" and len(last.shape or ()) != 2:
+    if head != "sigmoid" and (len(last.shape or ()) != 2 or last_args[1] not in (1, -1)):
         return program, "none"
     steps = tuple(
         replace(step, target=aten.alias.default, args=last_args[:1], kwargs={})

@@ -226,3 +226,36 @@ def test_a_normalizer_is_refused_by_name(table, tmp_path):
     path = convert(fitted(Normalizer(), X, y), tmp_path / "m.onnx", X[:1])
     with pytest.raises(UnsupportedOperation, match=r"Normalizer.*norm"):
         ff.capture(path)
+
+
+@pytest.mark.parametrize("name", ["table", "image"])
+def test_a_keras_export_is_read(name, tmp_path, agrees, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras", reason="Keras' own exporter")
+    layers = keras.layers
+    if name == "table":
+        parts = [
+            keras.Input((6,)),
+            layers.Normalization(mean=[0.5] * 6, variance=[2.0] * 6),
+            layers.Dense(8, activation="swish"),
+            layers.BatchNormalization(),
+            layers.Dropout(0.3),
+            layers.Dense(3, activation="softmax"),
+        ]
+    else:
+        parts = [
+            keras.Input((9, 8, 2)),
+            layers.Conv2D(4, 3, padding="same", strides=2, activation="elu"),
+            layers.MaxPooling2D(2, padding="same"),
+            layers.DepthwiseConv2D(3, padding="same"),
+            layers.AveragePooling2D(2, padding="same", strides=1),
+            layers.LeakyReLU(),
+            layers.Flatten(),
+            layers.Dense(1, activation="sigmoid"),
+        ]
+    model = keras.Sequential(parts)
+    model(np.zeros((2, *model.input_shape[1:]), "float32"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.export(tmp_path / "m.onnx", format="onnx", verbose=False)
+    agrees(tmp_path / "m.onnx")

@@ -245,6 +245,19 @@ def test_many_constants_together_are_bounded(save):
         ff.capture(save(nodes, (3,), {"n": np.array([2**23])}))
 
 
+def test_weights_in_constant_nodes_may_be_as_large_as_any(save):
+    weight = np.zeros((2, 2**23 + 2**21), np.float32)
+    value = onnx.numpy_helper.from_array(weight)
+    nodes = [
+        make_node("Constant", [], ["w"], value=value),
+        make_node("Transpose", ["w"], ["t"]),
+        make_node("MatMul", ["t", "two"], ["a"]),
+        make_node("ReduceSum", ["a"], ["s"]),
+        make_node("Add", ["x", "s"], ["y"]),
+    ]
+    assert ff.capture(save(nodes, (3,), {"two": np.ones((2, 1), np.float32)})).classes == 3
+
+
 def test_everything_unsupported_is_in_one_error_with_node_names(save):
     body = onnx.helper.make_graph(
         [make_node("Identity", ["a"], ["out"])],

@@ -395,12 +395,13 @@ CHAINS = {
             ("Shape", ["x"], ["s"], {"start": 1}),
             ("Split", ["s"], ["a", "b", "c"], {"axis": 0, "num_outputs": 3}),
             ("Mul", ["a", "b"], ["ab"], {}),
-            ("Mul", ["ab", "c"], ["abc"], {}),
+            ("Mul", ["ab", "c"], ["abc0"], {}),
+            ("Mod", ["abc0", "many"], ["abc"], {}),
             ("Shape", ["x"], ["n"], {"end": 1}),
             ("Concat", ["n", "abc"], ["t"], {"axis": 0}),
             ("Reshape", ["x", "t"], ["y"], {}),
         ],
-        {},
+        {"many": i(100)},
     ),
     "rows of zeros beside the data": (
         [

@@ -55,6 +55,7 @@ WRITTEN = {
     "hardswish": "h = HardSigmoid6 x\ny = Mul x h",
     "softsign": "a = Abs x\nb = Add a one\ny = Div x b",
     "sigmoid by exp": "n = Neg x\ne = Exp n\nd = Add e one\nr = Reciprocal d\ny = Mul r three",
+    "log sigmoid": "s = Sigmoid x\ny = Log s",
     "softplus with a threshold": (
         "e = Exp x\na = Add e one\nl = Log a\nc = Greater x twenty\ny = Where c x l"
     ),

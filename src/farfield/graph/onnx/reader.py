@@ -7,7 +7,6 @@ and the reading goes on, so that one error lists everything.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,21 +19,21 @@ import farfield.graph.onnx.operators  # noqa: F401 - importing it registers the 
 from farfield.errors import CaptureError
 from farfield.graph.network import Label
 from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domain, opsets
-from farfield.graph.onnx.heads import FLOATS, Graph, find_labels, find_scores
+from farfield.graph.onnx.heads import Graph, find_labels, find_scores
+from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
 from farfield.graph.onnx.operators.learned import sigmoid_of_pair
 from farfield.graph.onnx.recognise import recognise
-from farfield.graph.onnx.trace import INPUT, MOST_ELEMENTS, ROWS, Data, Known, Refusal, Trace, Value
+from farfield.graph.onnx.trace import INPUT, ROWS, Data, Known, Refusal, Trace, Value
 from farfield.graph.program import Program, Source, taint
 from farfield.graph.simplify import check
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, ValueInfoProto
+    from onnx import GraphProto, NodeProto
 
 aten = torch.ops.aten
-INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
 CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
-MOST_NODES = 100_000
+MOST_NODES, MOST_OUTPUTS = 20_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -56,24 +55,6 @@ class Reading:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """The inputs of a file, put side by side.
-
-    Attributes:
-        shape: The shape of one row.
-        widths: How many columns each named input takes; one entry with the whole row if there is
-            a single input.
-        rows: The batch size that the file fixes, 0 if it is free.
-        notes: What is read otherwise than it is written.
-    """
-
-    shape: tuple[int, ...]
-    widths: dict[str, int]
-    rows: int
-    notes: tuple[str, ...]
-
-
 def read_onnx(
     path: str | os.PathLike[str], example_shape: tuple[int, ...] | None = None
 ) -> Reading:
@@ -90,7 +71,7 @@ def read_onnx(
     file = load_file(path)
     graph = Graph(file)
     _check_graph(graph)
-    inputs = _read_inputs(file, graph, example_shape)
+    inputs = read_inputs(graph, example_shape)
     scores = find_scores(graph)
     trace = Trace(inputs.shape, inputs.rows)
     output = _translate(trace, graph, inputs, scores)
@@ -104,8 +85,11 @@ def read_onnx(
 def _check_graph(graph: Graph) -> None:
     """Refuse what no straight-line network has."""
     proto, path = graph.file.model.graph, graph.file.path
-    if len(proto.node) > MOST_NODES:
-        raise CaptureError(f"{path} has {len(proto.node)} nodes, more than {MOST_NODES}")
+    if len(proto.node) > MOST_NODES or len(proto.output) > MOST_OUTPUTS:
+        raise CaptureError(
+            f"{path} has {len(proto.node)} nodes and {len(proto.output)} outputs; farfield reads "
+            f"up to {MOST_NODES} and {MOST_OUTPUTS}"
+        )
     if proto.sparse_initializer:
         raise CaptureError(f"{path} has sparse weights; export the model with dense ones")
     if not all(isinstance(name, str) for name in _names(proto)):
@@ -123,83 +107,6 @@ def _names(proto: GraphProto) -> Iterator[Any]:
     for node in proto.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
-
-
-def _read_inputs(file: ModelFile, graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
-    values = [item for item in file.model.graph.input if item.name not in graph.initializers]
-    if not values:
-        raise CaptureError(f"{file.path} has no input; a model takes rows")
-    notes = []
-    for item in values:
-        kind = item.type.WhichOneof("value")
-        element = item.type.tensor_type.elem_type if kind == "tensor_type" else 0
-        if element not in (*FLOATS, *INTEGERS):
-            raise CaptureError(
-                f"input {item.name!r} of {file.path} is not an array of numbers; farfield "
-                "follows one array of floating-point rows"
-            )
-        if element in INTEGERS:
-            notes.append(f"input {item.name!r} is declared as whole numbers and read as real ones")
-    shapes = [_dims(item) for item in values]
-    first = shapes[0][0] if shapes[0] else None
-    rows = first or 0
-    if rows:
-        notes.append(f"the file fixes the batch at {rows} rows; it is read with any number")
-    if len(values) == 1:
-        shape = _row_shape(values[0].name, shapes[0], example_shape, file)
-        widths = {values[0].name: math.prod(shape)}
-        return Inputs(shape, _bounded(widths, file), rows, tuple(notes))
-    if any(len(shape or ()) != 2 or not shape[1] for shape in shapes):
-        raise CaptureError(
-            f"{file.path} takes {len(values)} inputs ({', '.join(i.name for i in values)}); "
-            "several inputs are read only as columns of a table, each of shape (rows, width). "
-            "Export the model with a single input."
-        )
-    widths = {item.name: shape[1] or 0 for item, shape in zip(values, shapes, strict=True)}
-    return Inputs((sum(widths.values()),), _bounded(widths, file), rows, tuple(notes))
-
-
-def _bounded(widths: dict[str, int], file: ModelFile) -> dict[str, int]:
-    if sum(widths.values()) > MOST_ELEMENTS:
-        raise CaptureError(
-            f"{file.path} takes rows of {sum(widths.values())} numbers, more than {MOST_ELEMENTS}; "
-            "the file is damaged, or the model too large to be followed"
-        )
-    return widths
-
-
-def _dims(item: ValueInfoProto) -> tuple[int | None, ...]:
-    """The lengths of an input's dimensions, ``None`` where the file leaves them open."""
-    dims = item.type.tensor_type.shape.dim
-    return tuple(
-        int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0 else None
-        for dim in dims
-    )
-
-
-def _row_shape(
-    name: str,
-    dims: tuple[int | None, ...],
-    example_shape: tuple[int, ...] | None,
-    file: ModelFile,
-) -> tuple[int, ...]:
-    """The shape of one row, with open lengths taken from the example."""
-    known = tuple(length for length in dims[1:] if length is not None)
-    if len(dims) >= 2 and len(known) == len(dims) - 1:
-        return known
-    stated = tuple("?" if length is None else length for length in dims)
-    if example_shape is None:
-        raise CaptureError(
-            f"input {name!r} of {file.path} has the shape {stated}, which does not say how long "
-            "a row is; pass an example, one batch of inputs: capture(path, X[:1])"
-        )
-    fits = not dims or len(dims) == len(example_shape) + 1
-    if not fits or any(a not in (None, b) for a, b in zip(dims[1:], example_shape, strict=False)):
-        raise CaptureError(
-            f"the example has rows of shape {example_shape}; input {name!r} of {file.path} has "
-            f"the shape {stated}"
-        )
-    return example_shape
 
 
 def _translate(trace: Trace, graph: Graph, inputs: Inputs, scores: str) -> Value | None:
@@ -289,11 +196,12 @@ def _program(
         raise CaptureError(
             f"the output {scores!r} of {file.path} does not depend on the input; is it a model?"
         )
-    name = output.name if isinstance(output, Data) else ""
-    shape = output.shape if isinstance(output, Data) else ()
-    if name:
-        share = sigmoid_of_pair(trace, name)
-        name, shape = (share, (ROWS, 1)) if share else (name, shape)
+    name, shape = (output.name, output.shape) if isinstance(output, Data) else ("", ())
+    if 0 in shape:
+        raise CaptureError(f"the output {scores!r} of {file.path} is empty; is it a model?")
+    share = None if output is None else sigmoid_of_pair(trace, output)
+    if share is not None:
+        name, shape = share.name, (ROWS, 1)
     program = Program(
         steps=recognise(trace.steps, trace.constants, name),
         input=INPUT,

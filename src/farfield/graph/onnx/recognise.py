@@ -9,7 +9,8 @@ a rule, it is replaced by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -58,9 +59,12 @@ CURVES: tuple[tuple[Any, dict[str, Any]], ...] = (
     (F.softsign, {}),
     (aten.sigmoid.default, {}),
     (aten.softplus.default, {}),
+    (aten.log_sigmoid.default, {}),
 )
 # The longest of them, GELU by tanh, takes nine steps.
 LONGEST = 16
+# A model with so many products of data cannot be read anyway.
+MOST_FAILURES = 500
 # Constants of a file are often rounded to float32.
 TOLERANCE = 2e-6
 
@@ -75,23 +79,23 @@ def recognise(
     steps: Sequence[Step], constants: Mapping[str, Tensor], output: str
 ) -> tuple[Step, ...]:
     """Replace written-out activations by the activations themselves."""
-    numbers = {name: tensor for name, tensor in constants.items() if tensor.numel() == 1}
+    numbers = {name: each.reshape(()) for name, each in constants.items() if each.numel() == 1}
     made: dict[str, Step] = {}
-    result: list[Step] = []
     absorbed: set[str] = set()
+    failures = 0
     for step in steps:
-        blocks = _stands_in_the_way(step, constants)
-        parts = _read(step, made, numbers) if blocks else None
-        if parts is None:
-            made[step.name] = step
-            result.append(step)
+        made[step.name] = step
+        if failures > MOST_FAILURES or not _stands_in_the_way(step, constants):
             continue
-        inner, new = parts
+        order, inner = _region(step, made, numbers)
+        found = _read(step, order, made, numbers)
+        if not found:
+            failures += 1
+            continue
         absorbed |= inner
-        for item in new:
-            made[item.name] = item
-            result.append(item)
-    return _without_unread(result, absorbed, output)
+        del made[step.name]
+        made.update((item.name, item) for item in found)
+    return _without_unread(list(made.values()), absorbed, output)
 
 
 def _stands_in_the_way(step: Step, constants: Mapping[str, Tensor]) -> bool:
@@ -104,28 +108,26 @@ def _stands_in_the_way(step: Step, constants: Mapping[str, Tensor]) -> bool:
 
 
 def _read(
-    step: Step, made: dict[str, Step], numbers: Mapping[str, Tensor]
-) -> tuple[set[str], list[Step]] | None:
-    """Find a root below a step, and the curve that the step is of it."""
-    order, inner = _region(step, made, numbers)
+    step: Step, roots: Sequence[str], made: Mapping[str, Step], numbers: dict[str, Tensor]
+) -> list[Step]:
+    """Find the root and the curve that a step is of it; nothing if it is none."""
     grid = _grid()
-    for root in order:
-        known = {**{name: tensor.reshape(()) for name, tensor in numbers.items()}, root: grid}
-        values = _evaluate(step, {**made, step.name: step}, known)
+    for root in roots:
+        values = _evaluate(step.name, made, ChainMap({root: grid}, numbers))
         found = None if values is None else _match(values, grid)
         if found is not None:
             (target, kwargs), scale = found
             first = replace(step, target=target, args=(Ref(root),), kwargs=kwargs)
             if scale == 1:
-                return inner, [first]
+                return [first]
             first = replace(first, name=f"{step.name}/0")
             scaled = replace(step, target=aten.mul.Tensor, args=(Ref(first.name), scale), kwargs={})
-            return inner, [first, scaled]
-    return None
+            return [first, scaled]
+    return []
 
 
 def _region(
-    step: Step, made: dict[str, Step], numbers: Mapping[str, Tensor]
+    step: Step, made: Mapping[str, Step], numbers: Mapping[str, Tensor]
 ) -> tuple[list[str], set[str]]:
     """Names below a step, nearest first, as far as functions of one number reach."""
     order: list[str] = []
@@ -143,26 +145,24 @@ def _region(
     return order, inner
 
 
-def _evaluate(step: Step, made: dict[str, Step], values: dict[str, Tensor]) -> Tensor | None:
-    """The step as a function of what is known, or ``None`` if it depends on anything else."""
-
-    def value(name: str, depth: int) -> Tensor | None:
-        if name in values:
-            return values[name]
-        here = made.get(name)
-        if here is None or here.target not in ELEMENTWISE or depth > LONGEST:
-            return None
-        inputs = {ref: value(ref, depth + 1) for ref in here.refs()}
-        if any(item is None for item in inputs.values()):
-            return None
-        args, kwargs = here.bind(inputs)
-        try:
-            values[name] = here.target(*args, **kwargs)
-        except RuntimeError:  # a mask where a number should be: the check will say so
-            return None
+def _evaluate(
+    name: str, made: Mapping[str, Step], values: MutableMapping[str, Tensor], depth: int = 0
+) -> Tensor | None:
+    """A step as a function of the values known, or ``None`` if it depends on anything else."""
+    if name in values:
         return values[name]
-
-    return value(step.name, 0)
+    here = made.get(name)
+    if here is None or here.target not in ELEMENTWISE or depth > LONGEST:
+        return None
+    inputs = {ref: _evaluate(ref, made, values, depth + 1) for ref in here.refs()}
+    if any(item is None for item in inputs.values()):
+        return None
+    args, kwargs = here.bind(inputs)
+    try:
+        values[name] = here.target(*args, **kwargs)
+    except RuntimeError:  # a mask where a number should be: the check will say so
+        return None
+    return values[name]
 
 
 def _match(values: Tensor, grid: Tensor) -> tuple[tuple[Any, dict[str, Any]], float] | None:

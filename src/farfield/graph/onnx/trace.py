@@ -93,6 +93,7 @@ class Trace:
         self.width = math.prod(input_shape)
         self._room = SPARE_ELEMENTS
         self._names: dict[int, str] = {}
+        self._made: dict[str, Step] = {}
         self._rows: Ref | None = None
 
     def weight(self, tensor: Tensor) -> Known:
@@ -135,6 +136,7 @@ class Trace:
         )
         self.width = max(self.width, size)
         self.steps.append(step)
+        self._made[step.name] = step
         return Data(step.name, _meta(meta))
 
     def missing(self, operation: str, reason: str = "") -> None:
@@ -146,6 +148,10 @@ class Trace:
         target.__name__ = operation
         source = Source(self.source.module, reason)
         self.steps.append(Step(f"v{len(self.steps)}", target, (Ref(INPUT),), source=source))
+
+    def maker(self, value: Data | Ref) -> Step | None:
+        """The step that makes a value; ``None`` for the input and for constants."""
+        return self._made.get(value.name)
 
     def rows(self) -> Ref:
         """The number of rows, as an argument of a step."""
@@ -210,7 +216,11 @@ def shape_of(value: Value) -> Known:
 
 
 def plain(value: Value, what: str) -> list[Any]:
-    """The numbers of a known value that has to be the same for every batch."""
+    """The numbers of a known value that has to be the same for every batch.
+
+    >>> plain(known(0.5), "bounds")
+    [0.5]
+    """
     if isinstance(value, Data):
         raise Refusal(f"its {what} depend on the input")
     if value.other is not None:

@@ -158,6 +158,15 @@ def power(trace: Trace, node: Node) -> Any:
     return base if number == 1 else trace.emit(aten.pow.Tensor_Scalar, base, number)
 
 
+@operator("Mod")
+def modulo(trace: Trace, node: Node) -> Any:
+    """Remainders of constants, as shape chains make them."""
+    if isinstance(node[1], Known) and bool((node[1].tensor == 0).any()):
+        raise Refusal("divides by zero")
+    target = aten.fmod.Tensor if node.whole("fmod", 0) else aten.remainder.Tensor
+    return trace.apply(target, node[0], node[1])
+
+
 COMPARISONS = {
     "Equal": aten.eq.Tensor,
     "Less": aten.lt.Tensor,

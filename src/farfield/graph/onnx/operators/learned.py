@@ -8,8 +8,8 @@ import torch
 
 from farfield.graph.onnx.node import LEARNED, Node, operator
 from farfield.graph.onnx.operators.selecting import join, pick
-from farfield.graph.onnx.trace import Known, Refusal, Trace, plain
-from farfield.graph.program import FREE
+from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, plain
+from farfield.graph.program import FREE, Ref, Step
 
 aten = torch.ops.aten
 
@@ -55,30 +55,24 @@ def vectorize(trace: Trace, node: Node) -> Any:
 def normalizer(trace: Trace, node: Node) -> Any:
     """Unchanged if its input is probabilities already, as behind a linear classifier."""
     value = node.data()
-    made = next((step for step in trace.steps if step.name == value.name), None)
-    sums_to_one = (made is not None and made.target is aten.softmax.int) or sigmoid_of_pair(
-        trace, value.name
-    ) is not None
+    made = trace.maker(value)
+    softmax = made is not None and made.target is aten.softmax.int
+    sums_to_one = softmax or sigmoid_of_pair(trace, value) is not None
     if node.text("norm", "MAX") == "L1" and sums_to_one:
         return value
     raise Refusal("divides each row by its norm, which is not piecewise affine")
 
 
-def sigmoid_of_pair(trace: Trace, name: str) -> str | None:
-    """The name of ``p`` where a value is ``(1 - p, p)`` and ``p`` a sigmoid."""
-    made = {step.name: step for step in trace.steps}
-    pair = made.get(name)
-    if pair is None or pair.target is not aten.cat.default or pair.shape != (FREE, 2):
+def sigmoid_of_pair(trace: Trace, value: Data) -> Step | None:
+    """The step that makes ``p`` where a value is ``(1 - p, p)`` and ``p`` a sigmoid."""
+    pair = trace.maker(value)
+    if pair is None or pair.target is not aten.cat.default or len(pair.args[0]) != 2:
         return None
-    if len(pair.args[0]) != 2:
-        return None
-    rest, share = (made.get(part.name) for part in pair.args[0])
+    rest, share = (trace.maker(part) for part in pair.args[0])
     if rest is None or share is None or share.target is not aten.sigmoid.default:
         return None
-    if share.shape != (FREE, 1):
-        return None
-    one_minus = rest.target is aten.rsub.Scalar and rest.args[1] == 1
-    return share.name if one_minus and rest.args[0].name == share.name else None
+    one_minus = rest.target is aten.rsub.Scalar and rest.args == (Ref(share.name), 1.0)
+    return share if one_minus and share.shape == (FREE, 1) else None
 
 
 @operator("LinearClassifier", domain=LEARNED)

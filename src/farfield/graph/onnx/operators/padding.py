@@ -51,7 +51,11 @@ class Windows:
         return [side for pair in pairs for side in pair]
 
     def counts(self, *, ceil: bool) -> tuple[int, ...]:
-        """How many windows there are; one that starts in the padding after does not count."""
+        """How many windows there are; one that starts in the padding after does not count.
+
+        >>> Windows((5,), (2,), (2,), (1,), (0,), (0,)).counts(ceil=True)
+        (3,)
+        """
         result = []
         for place, span in enumerate(self.spans):
             length, stride = self.lengths[place], self.strides[place]
@@ -114,7 +118,11 @@ def _pads(node: Node, windows: Windows) -> tuple[tuple[int, ...], tuple[int, ...
 
 
 def share(totals: list[int], *, upper: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Share padding between both sides; the odd one goes after if ``upper``, else before."""
+    """Share padding between both sides; the odd one goes after if ``upper``, else before.
+
+    >>> share([3, 2], upper=True)
+    ((1, 1), (2, 1))
+    """
     small = tuple(total // 2 for total in totals)
     large = tuple(total - total // 2 for total in totals)
     return (small, large) if upper else (large, small)

@@ -42,7 +42,7 @@ def resize(trace: Trace, node: Node) -> Any:
     rounding = ROUNDINGS.get(node.text("nearest_mode", "round_prefer_floor") if modern else "floor")
     if node.text("mode", "nearest") != "nearest" or coordinate is None or rounding is None:
         raise Refusal("resizes otherwise than by the nearest value")
-    if {"axes", "keep_aspect_ratio_policy"} & set(node.attributes):
+    if "axes" in node.attributes or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Refusal("resizes some dimensions only, or keeps the aspect ratio")
     for axis, factor in enumerate(_factors(node, value.shape, modern)):
         length = value.shape[axis]

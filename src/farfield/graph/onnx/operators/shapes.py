@@ -36,11 +36,11 @@ def unchanged(_: Trace, node: Node) -> Any:
 
 
 @operator("Constant")
-def constant(_: Trace, node: Node) -> Any:
+def constant(trace: Trace, node: Node) -> Any:
     """A value that the file holds."""
     given = node.attributes
     if isinstance(given.get("value"), Known):
-        return given["value"]
+        return trace.weight(given["value"].tensor)
     for name, dtype in (("value_float", torch.float64), ("value_int", torch.int64)):
         for key in (name, f"{name}s"):
             if key in given:
