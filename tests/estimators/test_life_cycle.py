@@ -27,6 +27,7 @@ from farfield.estimators import (
     TemperatureScaling,
     load,
 )
+from farfield.objectives import ACET
 
 QUICK: dict[str, Any] = {"hidden": (12, 8), "epochs": 30, "learning_rate": 0.02, "random_state": 3}
 
@@ -37,6 +38,8 @@ CLASSIFIERS: dict[str, tuple[Any, int]] = {
     "ensemble": (EnsembleClassifier(members=3, **QUICK), 3),
     "ensemble adversarial": (EnsembleClassifier(members=2, objective="adversarial", **QUICK), 2),
     "virtual-adversarial": (ReLUClassifier(objective="virtual-adversarial", **QUICK), 1),
+    "ceda": (EnsembleClassifier(members=2, objective="ceda", **QUICK), 2),
+    "acet": (ReLUClassifier(objective=ACET(steps=3, step_size=0.1), **QUICK), 1),
     "anchored": (AnchoredEnsembleClassifier(members=3, **QUICK), 3),
     "mc dropout": (MCDropoutClassifier(samples=5, dropout=0.1, **QUICK), 5),
     "bayes by backprop": (BayesByBackpropClassifier(samples=4, **QUICK), 4),
@@ -203,6 +206,62 @@ def test_regressors(name: str, cubic: Any, tmp_path: Any) -> None:
     model.save(tmp_path / "regressor")
     again = load(tmp_path / "regressor")
     np.testing.assert_array_equal(again.predict(X, return_std=True), (mean, std))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ReLUClassifier(logits="one"),
+        EnsembleClassifier(members=2, dropout=0.1),
+        AnchoredEnsembleClassifier(members=2),
+        MCDropoutClassifier(samples=3),
+        BayesByBackpropClassifier(samples=3),
+        RBFClassifier(centres=20),
+        TemperatureScaling(ReLUClassifier(), prefit=False, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore:calibration would move:UserWarning")
+def test_every_classifier_takes_ceda_and_acet(model: Any, moons: Any) -> None:
+    X, y = moons
+    far = np.random.default_rng(0).uniform(-3, 4, (200, 2))
+    sure = {}
+    for name, objective in (("nll", "nll"), ("ceda", "ceda"), ("acet", ACET(steps=2))):
+        fresh = clone(model)
+        (fresh.estimator if hasattr(fresh, "estimator") else fresh).set_params(
+            objective=objective, epochs=25, learning_rate=0.02, batch_size=50, random_state=0
+        )
+        sure[name] = float(fresh.fit(X, y).predict_proba(far).max(axis=1).mean())
+    # Radial basis functions are unsure there by themselves.
+    margin = 0.0 if isinstance(model, RBFClassifier) else 0.03
+    assert sure["ceda"] < sure["nll"] - margin
+    assert sure["acet"] < sure["nll"] - margin
+
+
+def test_images_can_be_trained_with_ceda_and_acet() -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = generator.uniform(0, 0.4, (40, 1, 6, 6))
+    X[y == 1] += 0.6
+
+    def build() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(32, 2)
+        )
+
+    for objective in ("ceda", ACET(steps=2)):
+        model = EnsembleClassifier(
+            members=2, module=build, objective=objective, epochs=20, random_state=0
+        )
+        assert model.fit(X, y).score(X, y) == 1
+        with pytest.raises(InputError, match="divide them by 255"):
+            clone(model).fit(255 * X, y)
+
+
+@pytest.mark.parametrize("objective", ["ceda", "acet"])
+def test_regressors_have_no_confidence_to_lower(objective: str, cubic: Any) -> None:
+    with pytest.raises(InputError, match="has none; use objective='nll'"):
+        EnsembleRegressor(objective=objective, members=1, epochs=1).fit(*cubic)
 
 
 def test_inside_a_pipeline_a_grid_and_a_cross_validation(moons: Any) -> None:

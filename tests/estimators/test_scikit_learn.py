@@ -15,6 +15,7 @@ from farfield.estimators import (
     ReLUClassifier,
     TemperatureScaling,
 )
+from farfield.objectives import ACET
 
 SMALL: dict[str, Any] = {
     "hidden": (16,),
@@ -27,6 +28,8 @@ SMALL: dict[str, Any] = {
 ESTIMATORS = [
     ReLUClassifier(**SMALL),
     EnsembleClassifier(members=2, **SMALL),
+    ReLUClassifier(objective="ceda", **SMALL),
+    ReLUClassifier(objective=ACET(steps=1), **SMALL),
     AnchoredEnsembleClassifier(members=2, **SMALL),
     MCDropoutClassifier(samples=3, dropout=0.1, **SMALL),
     BayesByBackpropClassifier(samples=3, elbo_samples=1, **SMALL),

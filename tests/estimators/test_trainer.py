@@ -17,6 +17,7 @@ from farfield.estimators import (
     ReLUClassifier,
 )
 from farfield.estimators.rows import Rows
+from farfield.objectives import ACET
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -25,6 +26,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"patience": 3, "validation_fraction": 0.3},
     {"objective": "adversarial"},
     {"objective": "virtual-adversarial", "dropout": 0.1},
+    {"objective": "ceda", "batch_norm": True},
+    {"objective": ACET(steps=3, step_size=0.1), "dropout": 0.1},
     {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 1e-3},
     {"batch_size": None},
     {"class_weight": "batch", "logits": "one"},

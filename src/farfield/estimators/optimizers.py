@@ -39,6 +39,9 @@ class Optimizer(Protocol):
     def step(self, learning_rate: float) -> None:
         """Take one step."""
 
+    def state(self) -> dict[str, Tensor]:
+        """Return what is remembered between steps; writing into it moves the optimiser."""
+
 
 class Adam:
     """Adam (Kingma and Ba 2015) as torch's fused kernel: one pass over the buffer."""
@@ -74,6 +77,10 @@ class Adam:
             maximize=False,
         )
 
+    def state(self) -> dict[str, Tensor]:
+        """Return moments and the number of steps."""
+        return {"mean": self._mean[0], "square": self._square[0], "steps": self._steps[0]}
+
 
 class SGD:
     """Gradient descent with momentum: ``u = momentum * u + g; theta -= lr * u``."""
@@ -87,3 +94,7 @@ class SGD:
         """Take one step."""
         self._velocity.mul_(self._momentum).add_(self._parameters.gradient)
         self._parameters.values.add_(self._velocity, alpha=-learning_rate)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the velocity."""
+        return {"velocity": self._velocity}

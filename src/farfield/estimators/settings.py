@@ -28,8 +28,8 @@ class Settings:
         batch_norm: Normalise before each activation.
         module: A function without arguments that builds a ``torch.nn.Module`` to use in place
             of the perceptron; it maps ``(rows, *features)`` to ``(rows, outputs)``.
-        objective: A name (``"nll"``, ``"adversarial"``, ``"virtual-adversarial"``) or an
-            ``Objective`` with its constants.
+        objective: A name (``"nll"``, ``"adversarial"``, ``"virtual-adversarial"``, ``"ceda"``,
+            ``"acet"``) or an ``Objective`` with its constants.
         optimizer: ``"adam"`` or ``"sgd"``.
         learning_rate: Step size.
         momentum: Momentum of ``"sgd"``.

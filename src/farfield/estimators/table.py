@@ -30,6 +30,7 @@ class Table:
         if rows.weights is not None:
             columns.append(rows.weights.unsqueeze(1))
         self.ones = flat.shape[1]
+        self.data = rows.inputs
         self.low, self.high = rows.inputs.amin(0), rows.inputs.amax(0)
         self._targets = rows.targets.shape[1]
         self._features = rows.inputs.shape[1:]

@@ -166,6 +166,7 @@ class Trainer:
             low=table.low,
             high=table.high,
             likelihood=self._likelihood,
+            data=table.data,
         )
 
         def network(inputs: Tensor, *, training: bool = True) -> Tensor:

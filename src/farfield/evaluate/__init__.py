@@ -7,6 +7,13 @@ distribution they were drawn from is an `Estimate`, which carries its interval.
 
 from farfield.evaluate.calibration import Calibration, ReliabilityBin, calibration
 from farfield.evaluate.confidence import mean_max_confidence
+from farfield.evaluate.confidence_result import ConfidenceRow, ConfidenceTable, ModelConfidence
+from farfield.evaluate.confidence_table import (
+    ADVERSARIAL_NOISE,
+    ADVERSARIAL_SAMPLES,
+    Attack,
+    confidence_table,
+)
 from farfield.evaluate.detection import Detection, detection
 from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.evaluate.regression import (
@@ -19,14 +26,21 @@ from farfield.evaluate.regression import (
 )
 
 __all__ = [
+    "ADVERSARIAL_NOISE",
+    "ADVERSARIAL_SAMPLES",
+    "Attack",
     "Calibration",
+    "ConfidenceRow",
+    "ConfidenceTable",
     "Detection",
     "Estimate",
+    "ModelConfidence",
     "Regression",
     "ReliabilityBin",
     "calibration",
     "clopper_pearson",
     "combine_members",
+    "confidence_table",
     "detection",
     "gaussian_nll",
     "laplace_nll",

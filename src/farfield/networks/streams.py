@@ -5,6 +5,7 @@ neither on how many members train beside it nor on any global random state.
 """
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ class Purpose(IntEnum):
     PRIOR = 3
     INSTANCES = 4
     SPLIT = 5
+    AUGMENT = 6
 
 
 class Streams:
@@ -74,3 +76,12 @@ class Streams:
     def generator(self, member: int) -> np.random.Generator:
         """Return the stream of one member."""
         return self._generators[member]
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return where every stream is, as plain data that JSON can hold."""
+        return [dict(generator.bit_generator.state) for generator in self._generators]
+
+    def restore(self, states: list[dict[str, Any]]) -> None:
+        """Go on from where ``states`` was taken."""
+        for generator, state in zip(self._generators, states, strict=True):
+            generator.bit_generator.state = state

@@ -7,28 +7,41 @@ from collections.abc import Callable
 from typing import Literal
 
 from farfield.errors import InputError
+from farfield.objectives.acet import ACET
 from farfield.objectives.adversarial import Adversarial
+from farfield.objectives.attacks import PGD, fgsm
+from farfield.objectives.ceda import CEDA
 from farfield.objectives.nll import NLL
+from farfield.objectives.noise_images import ImageNoise
+from farfield.objectives.noise_tables import TableNoise
 from farfield.objectives.objective import Batch, Network, Objective
 from farfield.objectives.virtual_adversarial import VirtualAdversarial
 
-ObjectiveName = Literal["nll", "adversarial", "virtual-adversarial"]
+ObjectiveName = Literal["nll", "adversarial", "virtual-adversarial", "ceda", "acet"]
 
 REGISTRY: dict[str, Callable[..., Objective]] = {
     "nll": NLL,
     "adversarial": Adversarial,
     "virtual-adversarial": VirtualAdversarial,
+    "ceda": CEDA,
+    "acet": ACET,
 }
 
 __all__ = [
+    "ACET",
+    "CEDA",
     "NLL",
+    "PGD",
     "REGISTRY",
     "Adversarial",
     "Batch",
+    "ImageNoise",
     "Network",
     "Objective",
     "ObjectiveName",
+    "TableNoise",
     "VirtualAdversarial",
+    "fgsm",
     "name_of",
     "resolve",
 ]

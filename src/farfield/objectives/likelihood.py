@@ -6,7 +6,7 @@ Losses are negative log-likelihoods in nats, one per row.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -32,6 +32,14 @@ class Likelihood(Protocol):
 
     def divergence(self, reference: Tensor, outputs: Tensor) -> Tensor:
         """Return KL(reference || outputs) of every row, ``(..., rows)``."""
+
+
+@runtime_checkable
+class Classes(Protocol):
+    """A family over classes: it can be confident in one of them."""
+
+    def log_confidence(self, outputs: Tensor) -> Tensor:
+        """Return ``log max_c p(c)`` of every row, ``(..., rows)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,10 @@ class Categorical:
         log_p, log_q = reference.log_softmax(-2), outputs.log_softmax(-2)
         return (log_p.exp() * (log_p - log_q)).sum(-2)
 
+    def log_confidence(self, outputs: Tensor) -> Tensor:
+        """``max_c log softmax(z)_c``."""
+        return outputs.log_softmax(-2).amax(-2)
+
 
 @dataclass(frozen=True, slots=True)
 class Bernoulli:
@@ -88,6 +100,10 @@ class Bernoulli:
         """``p (log p - log q)`` summed over both classes."""
         gap = functional.softplus(outputs) - functional.softplus(reference)
         return (gap + reference.sigmoid() * (reference - outputs)).sum(-2)
+
+    def log_confidence(self, outputs: Tensor) -> Tensor:
+        """``log sigmoid(|z|)``."""
+        return functional.logsigmoid(outputs.abs()).sum(-2)
 
 
 def scale_of(rho: Tensor) -> Tensor:

@@ -33,6 +33,8 @@ class Batch:
         weights: ``(members, rows)``; a loss is their weighted sum, so they carry ``1 / rows``.
         low, high: ``(*features)``, the range of each feature over the training data.
         likelihood: What the outputs mean.
+        data: ``(rows, *features)`` all training data, scaled alike; ``None`` where an objective
+            can only know the batch. Images may be bytes here.
     """
 
     inputs: Tensor
@@ -41,6 +43,7 @@ class Batch:
     low: Tensor
     high: Tensor
     likelihood: Likelihood
+    data: Tensor | None = None
 
     @property
     def spread(self) -> Tensor:

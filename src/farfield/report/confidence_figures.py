@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import InputError
-from farfield.evaluate.confidence_table import ConfidenceTable
+from farfield.evaluate.confidence_result import ConfidenceTable
 from farfield.report.figure import CLASSES, new_figure, save_figure
 
 Array = NDArray[Any]
@@ -33,7 +33,7 @@ def save_confidence_histograms(
     names = list(data or [table.models[0].rows[-1].data])
     figure = new_figure(3.1 * len(table.models), 0.5 + 2.0 * len(names))
     axes = figure.subplots(len(names), len(table.models), squeeze=False, sharex=True, sharey="row")
-    for line, name in zip(axes, names, strict=True):
+    for number, (line, name) in enumerate(zip(axes, names, strict=True)):
         for column, (axis, model) in enumerate(zip(line, table.models, strict=True)):
             row = model[name]
             edges = np.linspace(0, 1, len(row.histogram) + 1)
@@ -52,9 +52,9 @@ def save_confidence_histograms(
                 fontsize=8,
                 color="0.25",
             )
-            if line is axes[0]:
+            if number == 0:
                 axis.set_title(model.model, fontsize=10)
-            if line is axes[-1]:
+            if number == len(axes) - 1:
                 axis.set_xlabel("confidence")
         line[0].set_ylabel(f"{name}\n(points)", fontsize=9)
     return save_figure(figure, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 
-from farfield.evaluate.confidence_table import ConfidenceRow, ConfidenceTable, ModelConfidence
+from farfield.evaluate.confidence_result import ConfidenceRow, ConfidenceTable, ModelConfidence
 from farfield.report.latex import escape
 
 COLUMNS = ("MMC", "AUROC", "FPR@95")
