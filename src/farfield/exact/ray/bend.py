@@ -12,6 +12,9 @@ from torch import Tensor
 from farfield.exact.ray.knots import Trace
 from farfield.graph.rules import Number, Pieces
 
+# Covers a few roundings in double precision.
+ROUNDING = 2.0**-50
+
 
 @dataclass(frozen=True, eq=False)
 class Bend:
@@ -144,6 +147,59 @@ class Bend:
             torch.add(slope * factor, 0.0, out=result.slope)
             torch.add(intercept * factor, offset, out=result.intercept)
         return result
+
+    def lines(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Enclose the function between bounds: ``slope * x + shift``, and how far it is from that.
+
+        Args:
+            low: ``(windows, *row)`` lower bounds.
+            high: ``(windows, *row)`` upper bounds.
+
+        Returns:
+            Slope, shift (``None`` if zero) and distance, ``(windows, *row)`` each. Units that can
+            meet no kink are on a line: distance zero.
+        """
+        row = low.shape
+        if self.is_relu:
+            above = low >= 0
+            units = torch.nonzero(~(above | (high <= 0)).reshape(-1)).flatten()
+            slope, shift = above.to(low), torch.zeros_like(low) if len(units) else None
+        else:
+            over = [low >= limit for limit in self.thresholds]
+            met = [(high > limit) & (low < limit) for limit in self.thresholds]
+            inside = torch.stack([each.expand(row) for each in met]) if met else low[None][:0]
+            units = torch.nonzero(inside.any(dim=0).reshape(-1)).flatten()
+            factor, offset = self._pieces(over)
+            slope, shift = (each.expand(row).clone() for each in (factor, offset))
+        reach = torch.zeros_like(low)
+        if shift is not None and len(units):
+            own = self._of_units(units, row[1:])
+            found = own._lines(low.reshape(-1)[units], high.reshape(-1)[units])
+            for whole, part in zip((slope, shift, reach), found, strict=True):
+                whole.view(-1)[units] = part
+        return slope, shift, reach
+
+    def _of_units(self, units: Tensor, row: torch.Size) -> Bend:
+        """The function of some units, one number each."""
+
+        def pick(parts: Sequence[Tensor]) -> tuple[Tensor, ...]:
+            return tuple(
+                part if part.ndim == 0 else part.expand(1, *row).reshape(-1)[units % row.numel()]
+                for part in parts
+            )
+
+        return Bend(pick(self.thresholds), pick(self.slopes), pick(self.intercepts))
+
+    def _lines(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The line through both ends, moved to the middle of the function; ``(units,)`` each."""
+        places = torch.stack([low, high, *(t.clamp(low, high) for t in self.thresholds)])
+        factor, offset = self._pieces([places > limit for limit in self.thresholds])
+        values = places * factor + offset
+        slope = (values[1] - values[0]) / (high - low)
+        gaps = values - slope * places
+        least, most = gaps.amin(dim=0), gaps.amax(dim=0)
+        sizes = (values.abs() + (slope * places).abs()).amax(dim=0)
+        return slope, (least + most) / 2, (most - least) / 2 + ROUNDING * sizes
 
     def _pieces(self, over: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Slope and intercept of the piece that each number is on."""

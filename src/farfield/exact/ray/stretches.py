@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,14 @@ from farfield.exact.ray.line import inside, walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
 from farfield.exact.ray.lines import Line, Lines
 from farfield.exact.ray.rays import Leaving, Rays, rays_of
+from farfield.exact.ray.skipping import Skipper, settled, single_is_single, window
+from farfield.exact.ray.window_walk import WindowWalk
 from farfield.graph.network import Network
+from farfield.graph.program import Program
+from farfield.graph.rules import RULES
+
+# Networks with more units than this have rays with so many pieces that skipping pays.
+MANY_UNITS = 1 << 14
 
 
 def iterate_pieces(
@@ -74,13 +82,17 @@ class FirstReaching:
 
     Attributes:
         t: The smallest such ``t``; infinite if there is none.
-        pieces: How many pieces were looked at.
+        pieces: How many pieces were followed.
         forward_passes: What the search cost, in evaluations of the network at one point.
+        skipped: How many windows were skipped because they provably hold no answer.
+        walked: How many windows were followed piece by piece.
     """
 
     t: float
     pieces: int
     forward_passes: float
+    skipped: int = 0
+    walked: int = 1
 
 
 def first_reaching(
@@ -92,13 +104,18 @@ def first_reaching(
     *,
     box: Box | None = None,
     leaving: Leaving = "stop",
+    skip: bool | None = None,
     budget: int = BUDGET,
 ) -> FirstReaching:
     """Find the smallest ``t`` with a confidence on one ray, and look no further.
 
     As exact as :meth:`Lines.first_reaching`, for rays with too many pieces to know them all:
-    pieces come in order, and the search ends in the first window that has the answer. Other
-    arguments are those of :func:`farfield.along`, for a single ray and a single instance.
+    pieces come in order, and the search ends in the first window that has the answer.
+
+    With ``skip``, or by default in networks with more than 16,384 units, windows are skipped over
+    which bounds on all logits prove that there is no answer (:mod:`farfield.exact.ray.skipping`);
+    the answer is the same. ``confidence`` lies strictly between 0 and 1; other arguments are those
+    of :func:`farfield.along`, for a single ray and a single instance.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
@@ -106,17 +123,76 @@ def first_reaching(
     rays = rays_of(network, origin, direction, stop, box, leaving)
     _check_single(network, rays, "first_reaching()")
     ((_, walk),) = walks(network, rays.clip, budget)
-    ((_, start),) = rays.starts(1)
+    search = _Search(network, walk, rays, confidence)
     with torch.no_grad():
-        list(walk.windows(_point(start)))
-    once, walk.domain.products = walk.domain.products, 0.0
-    found, pieces = float("inf"), 0
-    for stretch in _stretches(network, walk, start):
-        found = float(Lines(stretch.traces, rays.stops).first_reaching(confidence))
-        pieces += len(stretch)
-        if found < float("inf"):
-            break
-    return FirstReaching(found, pieces, walk.domain.products / max(1.0, once))
+        once = search.once()
+        reliable = single_is_single(network.device)
+        if skip and not reliable:
+            raise InputError(
+                "skip=True needs plain single precision; use a network on the CPU, and "
+                'torch.set_float32_matmul_precision("highest")'
+            )
+        if skip is None:
+            skip = reliable and units(walk.program) > MANY_UNITS
+        return search.skipping(once) if skip else search.plainly(once)
+
+
+def units(program: Program) -> int:
+    """How many numbers of a row go through functions with kinks."""
+    kinds = ("piecewise affine", "largest")
+    return sum(
+        math.prod(step.shape[1:])
+        for step in program.steps
+        if not step.constant and RULES[step.target].kind in kinds and step.shape is not None
+    )
+
+
+class _Search:
+    """The search on one ray, with or without skipping."""
+
+    def __init__(self, network: Network, walk: LineWalk, rays: Rays, confidence: float) -> None:
+        self.network, self.walk, self.rays = network, walk, rays
+        self.confidence = confidence
+        self.pieces = 0
+
+    def once(self) -> float:
+        """How many products of weights and values one forward pass forms."""
+        ((_, start),) = self.rays.starts(1)
+        list(self.walk.windows(_point(start)))
+        products, self.walk.domain.products = self.walk.domain.products, 0.0
+        return max(1.0, products)
+
+    def plainly(self, once: float) -> FirstReaching:
+        """Follow all pieces."""
+        ((_, start),) = self.rays.starts(1)
+        found = self._follow(start)
+        return FirstReaching(found, self.pieces, self.walk.domain.products / once)
+
+    def skipping(self, once: float) -> FirstReaching:
+        """Follow the pieces of those windows only that may hold the answer."""
+        window_walk = WindowWalk(self.walk.program, self.walk.constants, self.rays.clip)
+        skipper = Skipper(self.network, window_walk, self.rays, self.confidence)
+        end, walked = settled(self.network, self.rays), 0
+        low, stop, found = 0.0, float(self.rays.stops[0]), float("inf")
+        while low < end and found == float("inf"):
+            low = skipper.advance(low, end)
+            if skipper.reached < low:
+                walked += 1
+                found = self._follow(window(self.rays, skipper.reached, low))
+        if found == float("inf") and (stop == float("inf") or stop == 0):
+            walked += 1
+            found = self._follow(window(self.rays, low, stop))
+        products = self.walk.domain.products + window_walk.domain.products
+        return FirstReaching(found, self.pieces, products / once, skipper.skipped, walked)
+
+    def _follow(self, start: Trace) -> float:
+        """Follow the pieces of a stretch until the confidence is reached."""
+        for stretch in _stretches(self.network, self.walk, start):
+            found = float(Lines(stretch.traces, self.rays.stops).first_reaching(self.confidence))
+            self.pieces += len(stretch)
+            if found < float("inf"):
+                return found
+        return float("inf")
 
 
 def _point(start: Trace) -> Trace:

@@ -1,0 +1,141 @@
+"""Walk a program over windows of ``t``, following those waves that are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farfield.exact.piecewise import free_rows
+from farfield.exact.ray.bend import Bend
+from farfield.exact.ray.enclosure import Enclosure
+from farfield.exact.ray.enclosure_domain import EnclosureDomain
+from farfield.exact.ray.locality import locality
+from farfield.exact.ray.sensitivity import sensitivity
+from farfield.exact.ray.waves import Waves, joined
+from farfield.graph.program import Program
+from farfield.graph.rules import RULES
+
+# How many waves a window may have.
+MOST_WAVES = 200
+# A last layer with at most this many inputs gets one wave for each of them instead of a box.
+LAST_WAVES = 1024
+KINKED = ("piecewise affine", "largest")
+
+
+class WindowWalk:
+    """Enclose one instance of a network over windows.
+
+    Args:
+        program: The network.
+        constants: Its weights, in float64.
+        clip: Applied to the input first, if given.
+    """
+
+    def __init__(
+        self, program: Program, constants: Mapping[str, Tensor], clip: Bend | None = None
+    ) -> None:
+        self.program = free_rows(program)
+        self.constants = constants
+        self.clip = clip
+        self.domain = EnclosureDomain(MOST_WAVES)
+        self.kinks = sum(RULES[step.target].kind in KINKED for step in self._varying())
+        self.weights: dict[str, Tensor] = {}
+        self.once = self._measure()
+
+    def _varying(self) -> list[Any]:
+        return [step for step in self.program.steps if not step.constant]
+
+    def enclose(self, chord: Tensor, tolerance: float, size: Tensor | None = None) -> Enclosure:
+        """Enclose the output over windows.
+
+        Args:
+            chord: ``(2 * windows, *input)`` the inputs where they start, then where they end.
+            tolerance: How much boxes may add to a logit, as far as the guide can tell.
+            size: ``(1, *input)`` the numbers that inputs were rounded from, without their signs;
+                inputs themselves unless given.
+        """
+        domain = self.domain
+        values: dict[str, Any] = {**self.constants}
+        start = domain.start(chord, chord.abs().amax(dim=0, keepdim=True) if size is None else size)
+        if self.clip is not None:
+            domain.weight = self.weights.get(self.program.input)
+            start = domain.bend(start, self.clip)
+            domain.slopes.clear()
+        values[self.program.input] = start
+        last = self.program.steps[-1]
+        for step, freed in zip(self.program.steps, self.program.last_uses, strict=True):
+            if step.constant:
+                args, kwargs = step.bind(values)
+                values[step.name] = step.target(*args, **kwargs)
+            else:
+                if RULES[step.target].kind in KINKED:
+                    domain.allowance += tolerance / max(1, self.kinks)
+                    self._forget(values)
+                domain.weight = self.weights.get(step.name)
+                if step is last and RULES[step.target].kind == "affine":
+                    self._shake(values, step.refs())
+                args, kwargs = step.bind(values)
+                domain.local = locality(step, args)
+                values[step.name] = RULES[step.target].lower(domain, *args, **kwargs)
+            for name in freed:
+                del values[name]
+        result: Enclosure = values[self.program.output]
+        return result.whole()
+
+    def learn(self) -> None:
+        """Ask what counts, around the window that was walked last."""
+        row = torch.Size(self.program.input_shape)
+        self.weights = sensitivity(self.program, self.constants, self.domain, row)
+        # A gradient is worth two forward passes, after one.
+        self.domain.products += 3 * self.once
+
+    def _measure(self) -> float:
+        """How many products of weights and values one forward pass forms."""
+        like = next(iter(self.constants.values()))
+        chord = torch.zeros(2, *self.program.input_shape, device=like.device, dtype=torch.float64)
+        with torch.no_grad():
+            self.enclose(chord, 0.0)
+        # Two ends of a chord and a box.
+        products, self.domain.products = self.domain.products / 3, 0.0
+        return max(1.0, products)
+
+    def _forget(self, values: dict[str, Any]) -> None:
+        """Put waves into boxes that count for little, in all values that are still needed."""
+        live = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, Enclosure) and name in self.weights
+        }
+        counts = self.domain.allowance.new_zeros(self.domain.waves)
+        alive = torch.zeros_like(counts, dtype=torch.bool)
+        window = torch.zeros_like(counts, dtype=torch.long)
+        for name, value in live.items():
+            for waves in value.groups:
+                if len(waves):
+                    counts[waves.ids] += waves.weigh(self.weights[name])
+                    alive[waves.ids] = True
+                    window[waves.ids] = waves.window
+        ids = torch.nonzero(alive).flatten()
+        if not len(ids):
+            return
+        dropped = torch.zeros_like(alive)
+        dropped[ids[self.domain.spend(counts[ids], window[ids])]] = True
+        if bool(dropped.any()):
+            for name, value in live.items():
+                values[name] = value.without(dropped)
+
+    def _shake(self, values: dict[str, Any], names: Any) -> None:
+        """Turn the box before the last layer into waves: what all logits share then cancels."""
+        for name in names:
+            value = values[name]
+            if not isinstance(value, Enclosure) or value.row.numel() > LAST_WAVES:
+                continue
+            value = value.whole()
+            places = torch.arange(value.box.numel(), device=value.device)
+            ids = places + self.domain.waves
+            fresh = Waves.born(ids, value.box.reshape(-1), places, value.row).whole()
+            old = joined(value.old, fresh)
+            values[name] = Enclosure(value.chord, torch.zeros_like(value.box), old)
