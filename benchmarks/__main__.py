@@ -2,7 +2,7 @@
 
 ``python -m benchmarks`` runs all of them, ``python -m benchmarks NAME ...`` some. A benchmark is a
 module with a ``QUESTION``, a function ``measure`` that returns numbers, and ``TARGETS``: name of a
-number -> ``"<= 2.5"`` or ``">= 10"``.
+number -> ``"<= 2.5"`` or ``">= 10"``. In the end all results are put on ``docs/benchmarks.md``.
 """
 
 import importlib
@@ -19,6 +19,7 @@ import sklearn
 import torch
 
 import farfield
+from benchmarks import page
 from benchmarks.missing import NotHere
 from farfield.errors import MissingDependency
 
@@ -39,6 +40,7 @@ def main() -> int:
     missed = 0
     for name in names:
         missed += _run(name)
+    page.main()
     return 0 if not missed else 1
 
 

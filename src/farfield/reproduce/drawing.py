@@ -1,0 +1,157 @@
+"""Panels that several experiments share: surfaces, gradients, discs to infinity, regions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.report.disc import HALFWAY, RIM
+from farfield.report.figure import CLASSES
+from farfield.report.plane import CLASSES as MANY
+from farfield.reproduce.surfaces import Window
+
+Floats = NDArray[Any]
+LEVELS = 40
+# The papers' colour ranges; mutual information as it is, from 0 to 1 bit.
+RANGES = {
+    "one_minus_max_probability": (0.0, 0.5),
+    "class_variance": (0.0, 0.25),
+    "predictive_entropy": (0.0, 1.0),
+    "expected_entropy": (0.0, 1.0),
+    "mutual_information": (0.0, 1.0),
+}
+TITLES = {
+    "one_minus_max_probability": "1 - max. probability",
+    "class_variance": "class variance",
+    "predictive_entropy": "predictive entropy",
+    "expected_entropy": "expected entropy",
+    "mutual_information": "mutual information",
+}
+
+
+def draw_surface(
+    axis: Any, window: Window, values: Floats, limits: tuple[float, float], cmap: str = "Purples"
+) -> Any:
+    """Fill contours of a score over a window, in the papers' 40 levels."""
+    left, right, low, high = window
+    rows, columns = values.shape
+    filled = axis.contourf(
+        np.linspace(left, right, columns),
+        np.linspace(low, high, rows),
+        np.clip(values, *limits),
+        levels=np.linspace(*limits, LEVELS + 1),
+        cmap=cmap,
+    )
+    # Thousands of small polygons are no use in a vector file.
+    filled.set_rasterized(True)
+    axis.set_aspect("equal")
+    axis.tick_params(labelsize=7)
+    return filled
+
+
+def draw_gradient(axis: Any, window: Window, values: Floats) -> Any:
+    """Fill contours of a gradient magnitude, yellow to green, up to its largest value."""
+    top = float(values.max())
+    axis.text(0.97, 0.04, f"max {top:.2g}", transform=axis.transAxes, ha="right", fontsize=7)
+    return draw_surface(axis, window, values, (0.0, max(top, 1e-12)), cmap="YlGn")
+
+
+def draw_points(axis: Any, X: Floats, y: Floats, size: float = 3.0) -> None:
+    """Scatter data in the colours of their classes."""
+    labels = np.unique(y).astype(int)
+    palette = CLASSES if len(labels) <= len(CLASSES) else MANY
+    for label in labels:
+        colour = palette[label % len(palette)]
+        axis.scatter(*X[y == label].T, s=size, color=colour, linewidths=0)
+
+
+def draw_disc(
+    axis: Any,
+    angles: Floats,
+    distances: Floats,
+    near: Floats,
+    limit: Floats,
+    limits: tuple[float, float],
+    scale: float,
+) -> Any:
+    """Draw a score on the whole plane as a disc whose rim is infinity.
+
+    Args:
+        axis: Where to draw.
+        angles: ``(directions,)``.
+        distances: ``(distances,)``.
+        near: ``(distances, directions)`` the score there.
+        limit: ``(directions,)`` the score at infinity.
+        limits: Range of the colours.
+        scale: The distance that lies halfway to the rim, divided by ``HALFWAY``.
+    """
+    turn = np.append(angles, 2 * np.pi + angles[0])
+    end = np.append(limit, limit[0])
+    radii = np.append(distances / (distances + HALFWAY * scale), 1.0)
+    surface = np.concatenate([np.concatenate([near, near[:, :1]], axis=1), end[None]])
+    style = {"cmap": "Purples", "vmin": limits[0], "vmax": limits[1]}
+    cos, sin = np.cos(turn), np.sin(turn)
+    image = axis.pcolormesh(
+        radii[:, None] * cos, radii[:, None] * sin, surface,
+        shading="gouraud", rasterized=True, **style,
+    )  # fmt: skip
+    ring = np.array(RIM)[:, None]
+    # One colour for each direction: at infinity a score jumps from arc to arc.
+    axis.pcolormesh(ring * cos, ring * sin, limit[None], shading="flat", rasterized=True, **style)
+    for radius in (1.0, *RIM):
+        axis.plot(radius * cos, radius * sin, color="0.25", lw=0.5)
+    for distance in (1.0, 10.0):
+        radius = distance / (distance + HALFWAY * scale)
+        axis.plot(radius * cos, radius * sin, color="0.45", lw=0.4, ls=":")
+        _label(axis, radius, f"{distance:g}")
+    _label(axis, float(np.mean(RIM)), "∞")
+    axis.set_aspect("equal")
+    axis.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15))
+    axis.axis("off")
+    return image
+
+
+def disc_points(X: Floats, centre: Floats, scale: float) -> Floats:
+    """Where data lie on a disc."""
+    offset = X - centre
+    distance = np.linalg.norm(offset, axis=1, keepdims=True)
+    places: Floats = offset / (distance + HALFWAY * scale)
+    return places
+
+
+def draw_regions(axis: Any, plane: Any, colours: Floats, edge: str = "0.2") -> None:
+    """Fill the exact regions of a plane with given colours, and draw their edges."""
+    from matplotlib.collections import PolyCollection
+
+    polygons = np.split(np.asarray(plane.vertices), np.asarray(plane.offsets)[1:-1])
+    width = float(np.clip(12 / np.sqrt(len(polygons)), 0.1, 0.6))
+    axis.add_collection(
+        PolyCollection(polygons, facecolors=colours, edgecolors=edge, linewidths=width)
+    )
+    left, right, low, high = plane.extent
+    axis.set(xlim=(left, right), ylim=(low, high))
+    axis.set_aspect("equal")
+    axis.tick_params(labelsize=7)
+
+
+def shuffled_colours(count: int, seed: int = 0) -> Floats:
+    """Pale colours that tell neighbouring regions apart, ``(count, 3)``."""
+    from matplotlib import colormaps
+
+    hues = np.random.default_rng(seed).permutation(count) / max(1, count)
+    colours: Floats = colormaps["twilight"](hues)[:, :3]
+    return 0.45 + 0.55 * colours
+
+
+def tidy(axis: Any) -> None:
+    """Take away the frame's upper and right side, and add a faint grid."""
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25, linewidth=0.6)
+    axis.tick_params(labelsize=8)
+
+
+def _label(axis: Any, radius: float, text: str) -> None:
+    box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.85}
+    axis.text(0, -radius, text, ha="center", va="center", fontsize=6, bbox=box)

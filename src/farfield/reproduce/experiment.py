@@ -1,0 +1,86 @@
+"""What an experiment is: a module with a name, a source, steps that can be resumed, and findings.
+
+An experiment is cut into steps. Each returns numbers and arrays, which are kept; a step is run
+again only when its settings change. What is shown is made from the kept results alone, so it may
+be made again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from farfield.reproduce.findings import Findings
+
+Settings = dict[str, Any]
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """How an experiment is to be run.
+
+    Attributes:
+        folder: Of the experiment; everything is written there.
+        quick: Reduced settings, about a minute, in place of the papers'.
+        seed: Of data and training.
+        data_dir: The folder that holds data sets, or None.
+        jobs: How many processes a step may use.
+    """
+
+    folder: Path
+    quick: bool = False
+    seed: int = 0
+    data_dir: Path | None = None
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work whose result is kept.
+
+    Attributes:
+        name: Unique within the experiment; part of a file name.
+        settings: Everything that the result depends on, as JSON can write it.
+        run: Computes the result: JSON values and numpy arrays by name. It is called with the
+            results of the steps that it needs.
+        needs: Names of earlier steps.
+        shared: Keep the result where other experiments that have the same step find it.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    run: Callable[..., Result]
+    needs: tuple[str, ...] = ()
+    shared: bool = False
+
+
+class Experiment(Protocol):
+    """A module of this package that reproduces one thing."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - a module's constant
+        """What the command line calls it."""
+
+    @property
+    def TITLE(self) -> str:  # noqa: N802
+        """What it reproduces."""
+
+    @property
+    def SOURCE(self) -> str:  # noqa: N802
+        """The document, and where in it."""
+
+    @property
+    def NEEDS(self) -> tuple[str, ...]:  # noqa: N802
+        """Files below the data folder without which it cannot run."""
+
+    def settings(self, quick: bool, seed: int, /) -> Settings:
+        """Return the papers' settings, or reduced ones."""
+
+    def steps(self, settings: Settings, request: Request, /) -> Sequence[Step]:
+        """Cut the work into steps."""
+
+    def present(self, settings: Settings, results: Mapping[str, Result], /) -> Findings:
+        """Make tables, pictures and comparisons from the results by step."""

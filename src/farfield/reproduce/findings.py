@@ -1,0 +1,140 @@
+"""What an experiment found: numbers beside the published ones, tables, pictures, sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from farfield.errors import InputError
+from farfield.report.figure import save_figure
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number or statement of ours beside the published one.
+
+    Attributes:
+        quantity: What it is.
+        published: The published value, or what was claimed; None if the source prints none.
+        ours: The value found here.
+        source: Where it is published.
+        why: A sentence on why the two differ; shown where they do.
+        tolerance: How far two numbers may be apart and still count as agreeing.
+        agrees: Whether they agree, for statements; decided by the tolerance for two numbers.
+
+    >>> Comparison("test error", 0.5, 0.6, "Table 1", "fewer epochs", tolerance=0.2).agreement
+    True
+    """
+
+    quantity: str
+    published: Value
+    ours: Value
+    source: str
+    why: str = ""
+    tolerance: float = 0.0
+    agrees: bool | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus published, for two finite numbers."""
+        if isinstance(self.published, str) or isinstance(self.ours, str):
+            return None
+        if self.published is None or self.ours is None:
+            return None
+        gap = float(self.ours) - float(self.published)
+        return gap if math.isfinite(gap) else None
+
+    @property
+    def agreement(self) -> bool | None:
+        """Whether they agree; None if there is nothing to compare."""
+        if self.agrees is not None:
+            return self.agrees
+        gap = self.difference
+        # Published numbers are decimal, so the gap of 0.6 and 0.5 is not quite 0.1.
+        return None if gap is None else abs(gap) <= self.tolerance * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values under named columns.
+
+    Attributes:
+        name: File name without its ending.
+        caption: What it shows.
+        columns: Names of the columns.
+        rows: One sequence per row.
+    """
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+
+    def __post_init__(self) -> None:
+        wrong = [len(row) for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise InputError(
+                f"table {self.name!r} has {len(self.columns)} columns and a row of {wrong[0]} cells"
+            )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its caption.
+
+    Attributes:
+        name: File name without its ending.
+        caption: What it shows; also what a screen reader says.
+        figure: From :func:`farfield.report.figure.new_figure`; or a function that draws and
+            writes to a path, whose ending says in which format.
+    """
+
+    name: str
+    caption: str
+    figure: Any
+
+    def write(self, path: Path) -> Path:
+        """Write the figure in the format of the path's ending."""
+        if callable(self.figure):
+            self.figure(path)
+            return path
+        return save_figure(self.figure, path)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that goes on the page of an experiment.
+
+    Attributes:
+        summary: Sentences that say what was found.
+        comparisons: Ours beside the published.
+        tables: Further numbers.
+        pictures: Figures.
+    """
+
+    summary: Sequence[str] = ()
+    comparisons: Sequence[Comparison] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = field(default=())
+
+
+def format_value(value: Value, digits: int = 4) -> str:
+    """Write a value for people.
+
+    >>> format_value(0.123456), format_value(12), format_value(None), format_value(float("inf"))
+    ('0.1235', '12', '-', '∞')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str | int):
+        return str(value)
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{digits}g}"

@@ -1,0 +1,211 @@
+"""Figure 1 of the first version of Know Your Limits: five models on nine clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from farfield.datasets import nine_clusters
+from farfield.estimators import (
+    AnchoredEnsembleClassifier,
+    BayesByBackpropClassifier,
+    EnsembleClassifier,
+    MCDropoutClassifier,
+    ReLUClassifier,
+)
+from farfield.exact import blind_arcs
+from farfield.graph import capture
+from farfield.report.figure import new_figure
+from farfield.reproduce.drawing import disc_points, draw_disc, draw_points, draw_surface
+from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.findings import Comparison, Findings, Picture, Table
+from farfield.reproduce.surfaces import Grid, Window, polar_surfaces, score_surfaces
+
+NAME = "first-version-1"
+TITLE = "Five models on a problem with nine classes: predictive entropy, out to infinity"
+SOURCE = "Ulmer and Cinà, Know Your Limits, first version, Figure 1 and Theorem 1"
+NEEDS: tuple[str, ...] = ()
+WINDOW: Window = (-5.0, 5.0, -5.0, 5.0)
+ENTROPY = "predictive_entropy"
+MODELS = ("single network", "MC dropout", "Bayes by backprop", "ensemble", "anchored ensemble")
+TOP = float(np.log2(9))
+
+
+def settings(quick: bool, seed: int) -> Settings:
+    """2-5-5-9, Adam 1e-3, batches of 8, 100 epochs; the widths of the other models are ours."""
+    return {
+        "seed": seed,
+        "step": 0.1,
+        "epochs": 40 if quick else 100,
+        "single_hidden": [5, 5],
+        "hidden": [25, 25],
+        "dropout": 0.2,
+        "members": 10,
+        "samples": 50,
+        "directions": 360 if quick else 1440,
+        "models": list(MODELS),
+    }
+
+
+def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+    """One step for each model."""
+    fixed = {name: value for name, value in settings.items() if name != "models"}
+    return [
+        Step(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
+        for name in settings["models"]
+    ]
+
+
+def _build(name: str, settings: Settings) -> Any:
+    shared: dict[str, Any] = {
+        "hidden": tuple(settings["hidden"]),
+        "learning_rate": 1e-3,
+        "batch_size": 8,
+        "epochs": settings["epochs"],
+        "random_state": settings["seed"],
+    }
+    makers: dict[str, Any] = {
+        "single network": lambda: ReLUClassifier(
+            **{**shared, "hidden": tuple(settings["single_hidden"])}
+        ),
+        "MC dropout": lambda: MCDropoutClassifier(
+            **shared, dropout=settings["dropout"], samples=settings["samples"]
+        ),
+        "Bayes by backprop": lambda: BayesByBackpropClassifier(
+            **{**shared, "learning_rate": 1e-2, "batch_size": 64}, samples=settings["samples"]
+        ),
+        "ensemble": lambda: EnsembleClassifier(**shared, members=settings["members"]),
+        "anchored ensemble": lambda: AnchoredEnsembleClassifier(
+            **shared, members=settings["members"]
+        ),
+    }
+    return makers[name]()
+
+
+def _evaluate(name: str, settings: Settings) -> Result:
+    clusters = nine_clusters(settings["seed"])
+    model = _build(name, settings).fit(clusters.X, clusters.y)
+    network = capture(model)
+    surface = score_surfaces(network, [ENTROPY], Grid.of(WINDOW, settings["step"]))[ENTROPY]
+    directions = settings["directions"]
+    polar = polar_surfaces(network, [ENTROPY], np.zeros(2), directions=directions)
+    arcs = blind_arcs(network)
+    return {
+        "accuracy": float(model.score(clusters.X, clusters.y)),
+        "blind": arcs.share,
+        "member_blind": float(arcs.instance_share.mean()),
+        "certain_share": float((surface < 0.1).mean()),
+        "entropy": surface,
+        "angles": polar.angles,
+        "distances": polar.distances,
+        "near": polar.near[ENTROPY],
+        "limit": polar.limit[ENTROPY],
+    }
+
+
+def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
+    """Draw the five surfaces and the five discs."""
+    clusters = nine_clusters(settings["seed"])
+    data = (clusters.X, clusters.y)
+    columns = [
+        "model",
+        "accuracy",
+        "share of the window below 0.1 bit",
+        "blind share of directions (exact)",
+        "its members alone",
+        "entropy at infinity, mean",
+        "entropy at infinity, largest",
+    ]
+    rows = [
+        [
+            name,
+            each["accuracy"],
+            each["certain_share"],
+            each["blind"],
+            each["member_blind"],
+            float(each["limit"].mean()),
+            float(each["limit"].max()),
+        ]
+        for name, each in results.items()
+    ]
+    caption = "Predictive entropy in bits; blind: at least 99% sure infinitely far out."
+    pictures = [
+        Picture("figure-1", _CAPTION, _figure(results, data)),
+        Picture("figure-1-infinity", _CAPTION_DISC, _discs(results, data)),
+    ]
+    return Findings(
+        _summary(results), _compare(results), [Table("models", caption, columns, rows)], pictures
+    )
+
+
+_CAPTION = (
+    "Figure 1 of the first version. Predictive entropy in [-5, 5]^2, white for certain, from 0 to "
+    "log2(9) = 3.17 bits."
+)
+_CAPTION_DISC = (
+    "The same on the whole plane: the ring outside of each disc is infinity, exact. White arcs are "
+    "blind directions; in purple ones the members end up with different classes."
+)
+
+
+def _compare(results: Mapping[str, Result]) -> list[Comparison]:
+    why = (
+        "Each member becomes certain, but of its own class: where votes differ, the entropy of the "
+        "vote remains. The later version claims a fixed level only."
+    )
+    return [
+        Comparison(
+            f"predictive entropy in the limit, {name}: largest over directions, bits",
+            0.0,
+            float(each["limit"].max()),
+            "Theorem 1: perfect certainty for every metric",
+            why
+            if name != "single network"
+            else "The network is constant in a direction in which all units of a layer go off.",
+            tolerance=1e-6,
+        )
+        for name, each in results.items()
+    ]
+
+
+def _summary(results: Mapping[str, Result]) -> list[str]:
+    return [
+        "The source gives the number of clusters and points, the window and the single network "
+        "(2-5-5-9); places of the clusters and the other models' sizes are ours.",
+        "Blind directions, exact: "
+        + ", ".join(f"{name} {each['blind']:.1%}" for name, each in results.items())
+        + ".",
+    ]
+
+
+def _figure(results: Mapping[str, Result], data: Any) -> Any:
+    figure = new_figure(8.4, 5.6)
+    axes = figure.subplots(2, 3)
+    for axis in axes.ravel()[len(results) :]:
+        axis.axis("off")
+    image = None
+    for axis, (name, each) in zip(axes.ravel(), results.items(), strict=False):
+        image = draw_surface(axis, WINDOW, each["entropy"], (0.0, TOP))
+        draw_points(axis, data[0], data[1], size=2.5)
+        axis.set_title(name, fontsize=10)
+    figure.colorbar(image, ax=list(axes.ravel()), shrink=0.7, label="bits", ticks=[0, 1, 2, 3])
+    return figure
+
+
+def _discs(results: Mapping[str, Result], data: Any) -> Any:
+    figure = new_figure(2.75 * len(results) + 0.6, 3.1)
+    axes = figure.subplots(1, len(results), squeeze=False)[0]
+    X, y = data
+    scale = float(X.std(axis=0).max())
+    image = None
+    for axis, (name, each) in zip(axes, results.items(), strict=True):
+        image = draw_disc(
+            axis, each["angles"], each["distances"], each["near"], each["limit"], (0.0, TOP), scale
+        )
+        draw_points(axis, disc_points(X, np.zeros(2), scale), y, size=1.0)
+        axis.set_title(name, fontsize=9)
+    figure.colorbar(image, ax=list(axes), shrink=0.7, pad=0.01, label="bits", ticks=[0, 1, 2, 3])
+    return figure

@@ -1,0 +1,139 @@
+"""The networks and images of Hein et al. 2019: theirs read from files, LeNets trained here."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from farfield.datasets import read_images, to_gray_28
+from farfield.estimators.images import ImageSettings, train_images
+from farfield.networks.lenet import lenet
+from farfield.networks.resnet import read_hein2019
+from farfield.objectives import ACET, CEDA, NLL, ImageNoise, Objective
+from farfield.reproduce.experiment import Request, Result, Settings, Step
+
+METHODS = ("plain", "ceda", "acet")
+RESNETS = tuple(f"{data}-{method}" for data in ("cifar10", "svhn") for method in METHODS)
+LENETS = tuple(f"mnist-{method}" for method in METHODS)
+IMAGES = {
+    "cifar10": "images/cifar10_test_2000.npz",
+    "svhn": "images/svhn_test_crops_2000.npz",
+    "emnist": "images/emnist_letters_2000.npz",
+    "fashion": "fashion_mnist/t10k-images-idx3-ubyte.gz",
+    "mnist": "mnist/t10k-images-idx3-ubyte.gz",
+    "mnist train": "mnist/train-images-idx3-ubyte.gz",
+}
+NEEDS = (*(f"hein2019/{name}.npz" for name in RESNETS), *IMAGES.values())
+# Noise images that share one filter.
+DRAW = 20
+
+
+def lenet_settings(quick: bool, seed: int) -> Settings:
+    """The paper's training of LeNet on MNIST, or a minute of it."""
+    if quick:
+        return {
+            "seed": seed, "epochs": {"plain": 10, "ceda": 8, "acet": 4}, "epoch_images": 1000,
+            "acet_steps": 5, "acet_step": 0.06, "warm_start": True,
+        }  # fmt: skip
+    return {
+        "seed": seed, "epochs": dict.fromkeys(METHODS, 100), "epoch_images": None,
+        "acet_steps": 40, "acet_step": 0.0075, "warm_start": False,
+    }  # fmt: skip
+
+
+def lenet_steps(settings: Settings, request: Request) -> list[Step]:
+    """Train the three LeNets; experiments that ask for the same ones share them."""
+    found = []
+    for method in METHODS:
+        warm = method == "acet" and settings["warm_start"]
+        found.append(
+            Step(
+                f"train mnist-{method}",
+                {**settings, "method": method},
+                partial(_train, method, settings, request),
+                needs=("train mnist-ceda",) if warm else (),
+                shared=True,
+            )
+        )
+    return found
+
+
+def _train(method: str, settings: Settings, request: Request, start: Any = None) -> Result:
+    """Train one LeNet; every epoch is kept, so that a kill loses at most one."""
+    data = read_set(request, "mnist train")
+    labels = read_labels(request, "mnist train")
+    objectives: dict[str, Objective] = {
+        "plain": NLL(),
+        "ceda": CEDA(),
+        "acet": ACET(steps=settings["acet_steps"], step_size=settings["acet_step"]),
+    }
+    chosen = ImageSettings(
+        objective=objectives[method],
+        epochs=settings["epochs"][method],
+        epoch_images=settings["epoch_images"],
+        learning_rate=1e-3 if start is None else 5e-4,
+        random_state=settings["seed"],
+    )
+    folder = request.folder.parent / "shared"
+    folder.mkdir(parents=True, exist_ok=True)
+    mode = "full" if settings["epoch_images"] is None else f"of-{settings['epoch_images']}"
+    name = f"{method}-{mode}-{settings['epochs'][method]}-{settings['seed']}.checkpoint"
+    module = lenet if start is None else network_of(start)
+    trained = train_images(module, data, labels, chosen, checkpoint=folder / name, progress=False)
+    weights = {f"weight {k}": v.numpy() for k, v in trained.module.state_dict().items()}
+    return {"losses": [record.loss for record in trained.history], **weights}
+
+
+def network_of(result: Result) -> nn.Module:
+    """Build a LeNet from the weights of a kept step."""
+    module: nn.Module = nn.utils.skip_init(_Lenet).net
+    state = {
+        name.removeprefix("weight "): torch.from_numpy(np.asarray(value))
+        for name, value in result.items()
+        if name.startswith("weight ")
+    }
+    module.load_state_dict(state)
+    return module.eval().requires_grad_(False)
+
+
+class _Lenet(nn.Module):
+    """A LeNet without initial weights, which would move the global random state."""
+
+    def __init__(self, device: Any = None) -> None:
+        super().__init__()
+        with torch.device(device or "cpu"):
+            self.net = lenet()
+
+
+def read_network(request: Request, name: str) -> nn.Module:
+    """Read one of the authors' networks."""
+    assert request.data_dir is not None
+    return read_hein2019(request.data_dir / "hein2019" / f"{name}.npz").requires_grad_(False)
+
+
+def read_set(request: Request, name: str, count: int | None = None) -> Tensor:
+    """Read images in [0, 1], channels first; ``gray`` is CIFAR-10 in gray, 28 x 28."""
+    assert request.data_dir is not None
+    if name == "gray":
+        return torch.from_numpy(to_gray_28(read_set(request, "cifar10", count).numpy()))
+    images = read_images(request.data_dir / IMAGES[name]).images
+    return torch.from_numpy(images[:count])
+
+
+def read_labels(request: Request, name: str, count: int | None = None) -> Tensor:
+    """Read the labels that belong to :func:`read_set`."""
+    assert request.data_dir is not None
+    labels = read_images(request.data_dir / IMAGES[name]).labels
+    assert labels is not None
+    return torch.from_numpy(labels[:count])
+
+
+def draw_noise(images: Tensor, count: int, seed: int) -> Tensor:
+    """Draw the paper's noise: half permuted images, half uniform, filtered and rescaled."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = [ImageNoise()(images, min(DRAW, count), generator) for _ in range(-(-count // DRAW))]
+    return torch.cat(draws)[:count]

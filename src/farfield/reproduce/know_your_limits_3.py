@@ -1,0 +1,289 @@
+"""Figures 3, 5 and 6 of Know Your Limits: every model and metric on half-moons, and infinity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from farfield.datasets import half_moons
+from farfield.exact import blind_arcs
+from farfield.graph import capture
+from farfield.report.figure import new_figure
+from farfield.reproduce.drawing import (
+    RANGES,
+    TITLES,
+    disc_points,
+    draw_disc,
+    draw_gradient,
+    draw_points,
+    draw_surface,
+)
+from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.findings import Comparison, Findings, Picture, Table
+from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
+from farfield.reproduce.surfaces import (
+    Grid,
+    Window,
+    gradient_surfaces,
+    polar_surfaces,
+    score_surfaces,
+)
+
+NAME = "know-your-limits-3"
+TITLE = "Half-moons: uncertainty surfaces of all models and metrics, continued to infinity"
+SOURCE = "Ulmer and Cinà, Know Your Limits, Figures 3, 5 and 6 (supplement: Figures 2 and 3)"
+NEEDS: tuple[str, ...] = ()
+WINDOW: Window = (-3.5, 4.5, -3.0, 3.5)
+GRADIENT_WINDOW: Window = (-5.5, 6.5, -5.0, 5.5)
+OF_ONE = ("predictive_entropy", "one_minus_max_probability")
+OF_SEVERAL = ("class_variance", "predictive_entropy", "mutual_information")
+FIGURE_3 = (
+    ("NN", "one_minus_max_probability"),
+    ("MC dropout", "mutual_information"),
+    ("ensemble", "class_variance"),
+    ("anchored ensemble", "mutual_information"),
+)
+
+
+def settings(quick: bool, seed: int) -> Settings:
+    """The paper's grid step of 0.1, or a coarser one."""
+    return {
+        "seed": seed,
+        "step": 0.2 if quick else 0.1,
+        "directions": 360 if quick else 1440,
+        "members": 10,
+        "samples": 50,
+        "models": [*SINGLE, *SEVERAL],
+    }
+
+
+def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+    """One step for each model: train it and evaluate all its surfaces."""
+    shared = {name: value for name, value in settings.items() if name != "models"}
+    return [
+        Step(name, {**shared, "model": name}, partial(_evaluate, name, settings))
+        for name in settings["models"]
+    ]
+
+
+def _evaluate(name: str, settings: Settings) -> Result:
+    moons = half_moons(settings["seed"])
+    model = build(name, settings["seed"], settings["members"], settings["samples"])
+    model.fit(moons.X, moons.y, validation=(moons.X_validation, moons.y_validation))
+    network = capture(model)
+    metrics = _metrics(name)
+    few = "dropout" in name or "backprop" in name
+    shown = score_surfaces(network, metrics, Grid.of(WINDOW, settings["step"]), few)
+    slopes = gradient_surfaces(network, metrics, Grid.of(GRADIENT_WINDOW, settings["step"]), few)
+    polar = polar_surfaces(
+        network, metrics, moons.X.mean(axis=0), directions=settings["directions"], few=few
+    )
+    positive = model.predict_proba(moons.X_validation)[:, 1]
+    return {
+        "auc": float(roc_auc_score(moons.y_validation, positive)),
+        "accuracy": float(model.score(moons.X_validation, moons.y_validation)),
+        "blind": blind_arcs(network).share,
+        "authors_mi": _authors_mutual_information(network.probabilities(moons.X_validation)),
+        "angles": polar.angles,
+        "distances": polar.distances,
+        **{f"score {metric}": values for metric, values in shown.items()},
+        **{f"gradient {metric}": values for metric, values in slopes.items()},
+        **{f"near {metric}": values for metric, values in polar.near.items()},
+        **{f"limit {metric}": values for metric, values in polar.limit.items()},
+    }
+
+
+def _metrics(name: str) -> tuple[str, ...]:
+    return OF_ONE if name in SINGLE else (*OF_SEVERAL, "one_minus_max_probability")
+
+
+def _authors_mutual_information(p: Any) -> list[float]:
+    """What the authors' code computes: the mean runs over classes in place of instances."""
+    few = p[:10].double()
+    over_classes = few.mean(dim=-1)
+    total = -(over_classes * over_classes.log2()).sum(dim=0)
+    expected = -(few * few.clamp_min(1e-300).log2()).sum(dim=-1).mean(dim=0)
+    values = total - expected
+    return [float(values.min()), float(values.max())]
+
+
+def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
+    """Draw the paper's figures and the discs."""
+    moons = half_moons(settings["seed"])
+    data = (moons.X, moons.y)
+    single = [name for name in SINGLE if name in results]
+    several = [name for name in SEVERAL if name in results]
+    pairs = [pair for pair in FIGURE_3 if pair[0] in results]
+    pictures = []
+    if pairs:
+        pictures.append(Picture("figure-3", _CAPTION_3, _columns(pairs, results, data)))
+        pictures.append(Picture("figure-3-infinity", _CAPTION_DISC, _discs([pairs], results, data)))
+    if single:
+        rows = [[(name, metric) for metric in OF_ONE] for name in single]
+        pictures.append(Picture("figure-5", _CAPTION_5, _matrix(rows, results, data)))
+    if several:
+        rows = [[(name, metric) for metric in OF_SEVERAL] for name in several]
+        pictures.append(Picture("figure-6", _CAPTION_6, _matrix(rows, results, data)))
+        pictures.append(Picture("figure-6-infinity", _CAPTION_DISC, _discs(rows, results, data)))
+    return Findings(_summary(results), _compare(results), [_table(results)], pictures)
+
+
+_CAPTION_3 = (
+    "Figure 3. Top: the score, white for certain (1 - max. probability 0 to 0.5, variance 0 to "
+    "0.25, mutual information 0 to 1 bit); bottom: magnitude of its gradient in the larger window, "
+    "from 0 to the largest, which is written there. AUC: of classifying the validation points."
+)
+_CAPTION_DISC = (
+    "No paper has this panel: the same scores on the whole plane. Distance is compressed, the "
+    "dotted circles are at 1 and 10, and the ring outside of the disc is infinity, exact."
+)
+_CAPTION_5 = "Figure 5 (supplement: 2). Single networks: scores, and magnitudes of their gradients."
+_CAPTION_6 = (
+    "Figure 6 (supplement: 3). Several instances: scores, and magnitudes of their gradients. "
+    "Mutual information is the real one, 0 to 1 bit."
+)
+
+
+def _columns(pairs: Sequence[tuple[str, str]], results: Mapping[str, Result], data: Any) -> Any:
+    figure = new_figure(3.1 * len(pairs), 5.4)
+    axes = figure.subplots(2, len(pairs), squeeze=False)
+    for (top, bottom), (name, metric) in zip(axes.T, pairs, strict=True):
+        _panel(top, bottom, results[name], metric, data)
+        title = f"{name}, AUC {results[name]['auc']:.3f}\n{TITLES[metric]}"
+        top.set_title(title, fontsize=9)
+    return figure
+
+
+def _matrix(
+    rows: Sequence[Sequence[tuple[str, str]]], results: Mapping[str, Result], data: Any
+) -> Any:
+    """Each metric in two columns: score and gradient."""
+    metrics = len(rows[0])
+    figure = new_figure(2.2 * 2 * metrics + 0.4, 2.0 * len(rows) + 0.3)
+    axes = figure.subplots(len(rows), 2 * metrics, squeeze=False)
+    for number, (line, row) in enumerate(zip(axes, rows, strict=True)):
+        for place, (name, metric) in enumerate(row):
+            shown, slope = line[2 * place], line[2 * place + 1]
+            _panel(shown, slope, results[name], metric, data)
+            if number == 0:
+                shown.set_title(TITLES[metric], fontsize=9)
+                slope.set_title("gradient magnitude", fontsize=9)
+        auc = results[row[0][0]]["auc"]
+        line[0].set_ylabel(f"{_short(row[0][0])}\nAUC {auc:.3f}", fontsize=8)
+    return figure
+
+
+def _panel(top: Any, bottom: Any, result: Result, metric: str, data: Any) -> None:
+    draw_surface(top, WINDOW, result[f"score {metric}"], RANGES[metric])
+    draw_points(top, data[0], data[1], size=1.5)
+    draw_gradient(bottom, GRADIENT_WINDOW, result[f"gradient {metric}"])
+
+
+def _discs(
+    rows: Sequence[Sequence[tuple[str, str]]], results: Mapping[str, Result], data: Any
+) -> Any:
+    figure = new_figure(2.6 * len(rows[0]) + 0.2, 2.85 * len(rows))
+    axes = figure.subplots(len(rows), len(rows[0]), squeeze=False)
+    X, y = data
+    centre, scale = X.mean(axis=0), float(X.std(axis=0).max())
+    for line, row in zip(axes, rows, strict=True):
+        for axis, (name, metric) in zip(line, row, strict=True):
+            result = results[name]
+            draw_disc(
+                axis, result["angles"], result["distances"], result[f"near {metric}"],
+                result[f"limit {metric}"], RANGES[metric], scale,
+            )  # fmt: skip
+            draw_points(axis, disc_points(X, centre, scale), y, size=1.0)
+            axis.set_title(f"{_short(name)}\n{TITLES[metric]}", fontsize=8)
+    return figure
+
+
+def _short(name: str) -> str:
+    return name.replace("Bayes by backprop, ", "Bayes by backprop,\n")
+
+
+def _table(results: Mapping[str, Result]) -> Table:
+    rows = []
+    for name, result in results.items():
+        means = [
+            float(np.mean(result[f"limit {metric}"])) if f"limit {metric}" in result else None
+            for metric in RANGES
+            if metric != "expected_entropy"
+        ]
+        rows.append([name, result["auc"], result["accuracy"], result["blind"], *means])
+    columns = [
+        "model",
+        "AUC",
+        "accuracy",
+        "blind share of directions (exact)",
+        *(f"{TITLES[m]} at infinity (mean)" for m in RANGES if m != "expected_entropy"),
+    ]
+    caption = "Validation points, and what is left of each score at infinity; entropies in bits."
+    return Table("models", caption, columns, rows)
+
+
+def _compare(results: Mapping[str, Result]) -> list[Comparison]:
+    comparisons = []
+    lows = [each["authors_mi"] for name, each in results.items() if name in SEVERAL]
+    if lows:
+        low, high = min(pair[0] for pair in lows), max(pair[1] for pair in lows)
+        comparisons.append(
+            Comparison(
+                "range of mutual information, averaged over classes as in the authors' code",
+                "4 to 5",
+                f"{low:.2f} to {high:.2f}",
+                "Appendix B, colour range",
+                "With 10 instances that average gives 10 / 2 minus the expected entropy.",
+                agrees=low >= 4 - 1e-9 and high <= 5 + 1e-9,
+            )
+        )
+    for name in SEVERAL:
+        if name not in results:
+            continue
+        top = float(results[name]["score mutual_information"].max())
+        comparisons.append(
+            Comparison(
+                f"largest mutual information shown, {name}",
+                "4 to 5",
+                round(top, 4),
+                "Appendix B, colour range",
+                "The real one lies between 0 and 1 bit; the paper's mean runs over classes.",
+                agrees=False,
+            )
+        )
+    if "MC dropout" in results:
+        comparisons.append(
+            Comparison(
+                "largest class variance shown, MC dropout",
+                0.0,
+                float(results["MC dropout"]["score class_variance"].max()),
+                "Figure 6, first panel",
+                "The authors' figures were drawn with dropout switched off; masks are on here.",
+            )
+        )
+    return comparisons
+
+
+def _summary(results: Mapping[str, Result]) -> list[str]:
+    sentences = [
+        "The text prints no AUC for these figures (it stands in the pictures), so ours stand alone."
+    ]
+    blind = {name: result["blind"] for name, result in results.items()}
+    sure = [name for name, share in blind.items() if share > 0.999]
+    if sure:
+        sentences.append(
+            "At infinity these are at least 99% sure in every direction, exactly: "
+            + ", ".join(sure)
+            + "."
+        )
+    rest = [f"{name} {share:.1%}" for name, share in blind.items() if share <= 0.999]
+    if rest:
+        sentences.append(
+            "Where members disagree about the class at infinity the scores stay at the level of "
+            "their vote; the share of blind directions is " + ", ".join(rest) + "."
+        )
+    return sentences

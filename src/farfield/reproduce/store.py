@@ -1,0 +1,80 @@
+"""Keep the results of steps, each in one file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farfield.files import replacing
+from farfield.reproduce.experiment import Result, Step
+
+# The name under which an archive keeps everything that is not an array.
+PLAIN = "plain_json"
+
+
+def settings_hash(experiment: str, step: Step) -> str:
+    """Fingerprint what a result depends on.
+
+    >>> one, other = Step("a", {"n": 1}, dict), Step("a", {"n": 2}, dict)
+    >>> settings_hash("x", one) == settings_hash("x", other), len(settings_hash("x", one))
+    (False, 12)
+    """
+    text = json.dumps([experiment, step.name, step.settings], sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Store:
+    """Results of one experiment's steps in a folder.
+
+    Args:
+        folder: Where the files are.
+        experiment: The experiment's name, part of every fingerprint.
+    """
+
+    def __init__(self, folder: Path, experiment: str) -> None:
+        self._folder = folder
+        self._experiment = experiment
+
+    def path(self, step: Step) -> Path:
+        """Where the result of a step is kept."""
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", step.name).strip("-")
+        return self._folder / f"{slug}-{settings_hash(self._experiment, step)}.npz"
+
+    def load(self, step: Step) -> Result | None:
+        """Return a kept result, or None if there is none that can be read."""
+        path = self.path(step)
+        try:
+            # Opened here, because numpy leaves a damaged file open.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            plain = json.loads(str(arrays.pop(PLAIN)))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            # Not there, or damaged: then the step is simply done again.
+            return None
+        return {**plain, **arrays}
+
+    def save(self, step: Step, result: Mapping[str, Any]) -> None:
+        """Keep a result: arrays as they are, everything else as JSON."""
+        arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in result.items() if name not in arrays}
+        text = json.dumps(plain, default=_plain)
+        with replacing(self.path(step)) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **{**arrays, PLAIN: np.array(text)})
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy numbers and paths into what JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a step's settings and results must be plain data, got {type(value).__name__}")

@@ -1,0 +1,286 @@
+"""What the experiment on lemmas and theorem found: figures and comparisons with the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from farfield.report.figure import new_figure
+from farfield.reproduce.drawing import TITLES, tidy
+from farfield.reproduce.experiment import Result
+from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+
+METRICS = (
+    "one_minus_max_probability",
+    "class_variance",
+    "predictive_entropy",
+    "mutual_information",
+)
+# Below this a gradient counts as gone, in float64 and in the pictures.
+FLOOR = 1e-12
+COLOURS = {
+    "p": "#1b1b1b",
+    "one_minus_max_probability": "#54278f",
+    "class_variance": "#1b9e77",
+    "predictive_entropy": "#d95f02",
+    "mutual_information": "#0072b2",
+}
+
+
+def find(results: Mapping[str, Result]) -> Findings:
+    """Collect everything that goes on the page."""
+    models = {
+        name: each
+        for name, each in results.items()
+        if name not in ("small networks", "counterexamples")
+    }
+    pictures = [
+        Picture("gradients", _CAPTION, _curves(models, "gradient", with_p=True)),
+        Picture("gaps", _CAPTION_GAPS, _curves(models, "gap", with_p=False)),
+        Picture("counterexample", _CAPTION_TIE, _tie(results["counterexamples"], models)),
+    ]
+    return Findings(_summary(results), _compare(models, results), [_table(models)], pictures)
+
+
+_CAPTION = (
+    "Norms of gradients along scaled axes, over the points: median (line), largest (dashed), for "
+    "the mean probability (Proposition 1, Lemma 4) and each metric (Lemmas 3, 5, 6 and 7). Values "
+    f"below {FLOOR:g} are drawn there."
+)
+_CAPTION_GAPS = (
+    "Distance of each metric to its exact limit along the same rays: median (line) and largest "
+    "(dashed). This is Theorem 1: a fixed level, computed in advance."
+)
+_CAPTION_TIE = (
+    "Where Proposition 1 fails as it is stated. Black: the norm of the gradient of p for the "
+    "logits (x1 + x2, x1 - x2) while x1 is scaled; V has no zero entry. Purple: the same for the "
+    "trained single network (largest over points)."
+)
+
+
+def _curves(models: Mapping[str, Result], kind: str, with_p: bool) -> Any:
+    figure = new_figure(3.0 * len(models) + 0.4, 3.3)
+    axes = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    for axis, (name, result) in zip(axes, models.items(), strict=True):
+        chosen = result["fulfilled"].astype(bool)
+        for metric in (*(["p"] if with_p else []), *METRICS):
+            values = np.maximum(result[f"{kind} {metric}"][:, chosen], FLOOR)
+            single = name == "single network" and metric in ("class_variance", "mutual_information")
+            if not values.size or single:
+                continue
+            # The probability lies under the metric that follows it, so it is drawn wide.
+            wide = {"lw": 4.0, "alpha": 0.25} if metric == "p" else {"lw": 1.4}
+            label = "mean probability" if metric == "p" else TITLES[metric]
+            middle = np.median(values, axis=1)
+            axis.plot(result["factors"], middle, color=COLOURS[metric], label=label, **wide)
+            axis.plot(result["factors"], values.max(axis=1), color=COLOURS[metric], lw=1, ls="--")
+        axis.set(xscale="log", yscale="log", ylim=(FLOOR / 2, 30), xlabel="scaling factor")
+        axis.set_title(name, fontsize=10)
+        tidy(axis)
+    axes[0].set_ylabel("norm of the gradient" if kind == "gradient" else "distance to the limit")
+    handles, labels = axes[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return figure
+
+
+def _tie(tie: Result, models: Mapping[str, Result]) -> Any:
+    figure = new_figure(5.6, 3.2)
+    axis = figure.subplots()
+    axis.plot(tie["factors"], tie["tie"], "o-", color="black", ms=4, label="two logits that tie")
+    if "single network" in models:
+        single = models["single network"]
+        worst = np.maximum(single["gradient p"][:, single["fulfilled"].astype(bool)], FLOOR)
+        if worst.size:
+            axis.plot(
+                single["factors"], worst.max(axis=1), color="#807dba", label="trained network"
+            )
+    axis.set(xscale="log", yscale="log", ylim=(FLOOR / 2, 30))
+    axis.set_xlabel("scaling factor")
+    axis.set_ylabel("norm of the gradient of p")
+    axis.legend(frameon=False, fontsize=9, loc="center right")
+    tidy(axis)
+    return figure
+
+
+def _table(models: Mapping[str, Result]) -> Table:
+    columns = [
+        "model",
+        "rays",
+        "assumption of Theorem 1 holds",
+        "assumptions of Proposition 2 hold",
+        "stay in one region beyond reach",
+        "largest reach",
+        "limit confidence at least 0.99",
+        "votes split at infinity",
+        "largest entropy at infinity, bits",
+        "largest gradient of p at the last factor",
+        "largest gap to the limit there",
+    ]
+    rows: list[list[Value]] = []
+    for name, each in models.items():
+        chosen = each["fulfilled"].astype(bool)
+        gaps = [float(each[f"gap {metric}"][-1].max()) for metric in METRICS]
+        rows.append(
+            [
+                name,
+                len(chosen),
+                float(chosen.mean()),
+                float(each["unique"].mean()),
+                float(each["settled"]),
+                float(each["reach"].max()),
+                float((each["confidence"] >= 0.99).mean()),
+                float(each["split"].mean()),
+                float(each["limit predictive_entropy"].max()),
+                float(each["gradient p"][-1].max()),
+                max(gaps),
+            ]
+        )
+    caption = "Each feature of each point scaled up to the last factor, and the exact limits."
+    return Table("rays", caption, columns, rows)
+
+
+def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> list[Comparison]:
+    return [
+        *_lemmas(models),
+        *_where_it_fails(results["counterexamples"]),
+        *_certainty(models),
+    ]
+
+
+def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
+    """What is claimed and holds on trained networks."""
+    settled = min(float(each["settled"]) for each in models.values())
+    worst = max(float(each["gradient p"][-1].max(initial=0.0)) for each in models.values())
+    metrics = max(
+        float(each[f"gradient {metric}"][-1].max())
+        for each in models.values()
+        for metric in METRICS
+    )
+    gap = max(float(each[f"gap {m}"][-1].max()) for each in models.values() for m in METRICS)
+    comparisons = [
+        Comparison(
+            "share of rays that stay in one region beyond the exact reach",
+            1.0,
+            settled,
+            "Lemma 2",
+            "Beyond reach no unit changes any more.",
+        ),
+        Comparison(
+            "norm of the gradient of the mean probability at the last factor, largest",
+            0.0,
+            worst,
+            "Proposition 1, Lemma 4",
+            "The limit is approached, not reached.",
+            tolerance=1e-6,
+        ),
+        Comparison(
+            "norm of the gradient of any metric at the last factor, largest",
+            0.0,
+            metrics,
+            "Lemmas 3, 5, 6 and 7",
+            "The limit is approached, not reached.",
+            tolerance=1e-6,
+        ),
+        Comparison(
+            "distance of any metric to its exact limit at the last factor, largest",
+            0.0,
+            gap,
+            "Theorem 1",
+            "The limit is approached, not reached.",
+            tolerance=1e-6,
+        ),
+    ]
+    if "single network" in models:
+        single = models["single network"]
+        sure = single["confidence"][single["unique"].astype(bool)]
+        lowest = float(sure.min(initial=1.0))
+        comparisons.append(
+            Comparison(
+                "confidence in the limit where its assumptions hold, least",
+                1.0,
+                lowest,
+                "Proposition 2",
+                "",
+            )
+        )
+    return comparisons
+
+
+def _where_it_fails(tie: Result) -> list[Comparison]:
+    """Statements that are wrong as they stand."""
+    norm, share = float(tie["tie"][-1]), float(tie["tie_derivative"][-1])
+    return [
+        Comparison(
+            "gradient of p in the limit for logits (x1 + x2, x1 - x2), x1 scaled",
+            0.0,
+            norm,
+            "Proposition 1",
+            "V has no zero entry, so the proposition applies; but both logits grow alike and p "
+            "keeps depending on x2. It needs the assumption of Proposition 2: no duplicates "
+            "(for the largest slope) in the scaled column.",
+            tolerance=1e-6,
+        ),
+        Comparison(
+            "derivative of the softmax in a logit in the limit, same network",
+            0.0,
+            share,
+            "Lemma 9",
+            "The proof lets one logit grow while the others stay; here both go to infinity "
+            "together. Lemma 10 falls with it.",
+            tolerance=1e-6,
+        ),
+        Comparison(
+            "gradient of p when the scaled feature is zero",
+            0.0,
+            float(tie["still"]),
+            "Proposition 1",
+            "A factor moves a feature only if it is not zero; the statement does not ask for it.",
+            tolerance=1e-6,
+        ),
+    ]
+
+
+def _certainty(models: Mapping[str, Result]) -> list[Comparison]:
+    """The first version's claim, and what ensembles say."""
+    why = "Members are certain of different classes: the entropy of their vote is the limit."
+    return [
+        Comparison(
+            f"predictive entropy in the limit, {name}: largest over rays, bits",
+            0.0,
+            float(each["limit predictive_entropy"].max()),
+            "first version, Theorem 1: perfect certainty for every metric",
+            why,
+            tolerance=1e-9,
+        )
+        for name, each in models.items()
+    ]
+
+
+def _summary(results: Mapping[str, Result]) -> list[str]:
+    small, tie = results["small networks"], results["counterexamples"]
+    share = small["broken"] / small["rays"]
+    sentences = [
+        "On trained networks everything that the theorem says is seen, and the level at which each "
+        "metric stays is computed in advance: the vote of the instances.",
+        "Proposition 1 and Lemmas 9 and 10 are wrong as they are stated: a network whose V has no "
+        f"zero entry keeps a gradient of {float(tie['tie'][-1]):.3f} for ever if two logits tie "
+        "for the largest slope. Training does not produce exact ties, so nothing is seen of it "
+        "in experiments.",
+        f"The smallest counterexample to the first version's claim: two members that end up with "
+        f"different classes leave {tie['two_entropy']:g} bit of predictive entropy and "
+        f"{tie['two_information']:g} bit of mutual information at infinity.",
+    ]
+    low, high = small["confidence"]
+    sentences.append(
+        f"In networks of 2-5-5-9 units the assumption fails on {share:.2%} of the rays"
+        + (
+            f"; on {small['all_zero'] / small['broken']:.0%} of those V = 0 altogether. There the "
+            f"largest gradient of p is {small['gradient']:.2g} and the confidence stays between "
+            f"{low:.2f} and {high:.2f}."
+            if small["broken"]
+            else "."
+        )
+    )
+    return sentences

@@ -1,0 +1,245 @@
+"""Every experiment runs from end to end in a tiny setting, on made-up data where it needs some."""
+
+import gzip
+import json
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from farfield.reproduce import NAMES, Request, find_experiment
+from farfield.reproduce import know_your_limits_search as search
+from farfield.reproduce import know_your_limits_theorem as theorem
+from farfield.reproduce.hein_models import LENETS, RESNETS
+from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
+from farfield.reproduce.runner import run_experiment
+from farfield.reproduce.surfaces import Grid, differentiable, score_surfaces
+
+LENET = {
+    "seed": 0, "epochs": {"plain": 1, "ceda": 1, "acet": 1}, "epoch_images": 16, "acet_steps": 1,
+    "acet_step": 0.3, "warm_start": True,
+}  # fmt: skip
+TINY = {
+    "know-your-limits-1": {"networks": 2, "epochs": 3, "step": 1.0},
+    "know-your-limits-3": {
+        "step": 1.0, "directions": 24, "members": 2, "samples": 3,
+        "models": ["NN", "ensemble"],
+    },
+    "know-your-limits-search": {"evaluations": 5, "models": ["NN", "Bayes by backprop"]},
+    "know-your-limits-theorem": {
+        "points": 6, "exponents": [0.0, 6.0, 4], "epochs": 5, "small_networks": 2,
+        "models": ["single network", "ensemble"],
+    },
+    "first-version-1": {
+        "step": 1.0, "epochs": 2, "members": 2, "samples": 3, "directions": 24,
+        "models": ["single network", "ensemble"],
+    },
+    "hein-1": {"hidden": [8, 8], "epochs": 1, "pixels": 12, "region_hidden": [4, 4]},
+    "hein-table-1": {
+        "networks": list(LENETS), "images": 12, "noise": 20, "attacked": 2, "noise_steps": 2,
+        "sample_steps": 2, "lenet": LENET,
+    },
+    "hein-table-2": {
+        "networks": list(LENETS[:2]), "images": 3, "exact_lenet": 0, "ratio": 8.0, "lenet": LENET,
+    },
+    "hein-figures": {"shown": 3, "steps": 2, "samples": 4, "sample_steps": 2, "lenet": LENET},
+    "hein-theorem-3-2": {"gammas": ["auto"], "directions": 24, "rings": 60, "epochs": 3},
+    "practical-regression": {"members": [1, 2], "repeats": 1, "steps": 5, "test_points": 50},
+    "practical-classification": {
+        "members": [1, 2], "hidden": [8], "steps": 3, "grid": 12, "epsilons": [0.0, 0.01],
+    },
+    "uci": {"epochs": 1, "splits": {"boston": 2, "yacht": 1}, "rates": [0.01]},
+    "trust-issues": {
+        "epochs": 1, "members": 2, "samples": 2, "hidden": [8], "features": 2, "patients": 20,
+        "models": ["network", "ensemble"], "groups": ["coronary unit", "85 and older"],
+    },
+}  # fmt: skip
+
+
+def write_idx(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = struct.pack(">BBBB", 0, 0, 8, values.ndim) + struct.pack(
+        f">{values.ndim}I", *values.shape
+    )
+    path.write_bytes(gzip.compress(header + values.astype(np.uint8).tobytes()))
+
+
+def write_csv(path, columns):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        ",".join(columns),
+        *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+    ]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """A data folder with the right names and nothing of interest in it."""
+    folder = tmp_path_factory.mktemp("data")
+    generator = np.random.default_rng(0)
+    for name in ("mnist/train", "mnist/t10k", "fashion_mnist/t10k"):
+        write_idx(folder / f"{name}-images-idx3-ubyte.gz", generator.integers(0, 256, (40, 28, 28)))
+        write_idx(folder / f"{name}-labels-idx1-ubyte.gz", np.arange(40) % 10)
+    (folder / "images").mkdir()
+    for name, shape in (
+        ("cifar10_test_2000", (20, 32, 32, 3)),
+        ("svhn_test_crops_2000", (20, 32, 32, 3)),
+        ("emnist_letters_2000", (20, 28, 28)),
+    ):
+        pixels = generator.integers(0, 256, shape).astype(np.uint8)
+        np.savez(folder / "images" / f"{name}.npz", images=pixels, labels=np.arange(20) % 10)
+    (folder / "hein2019").mkdir()
+    for name in RESNETS:
+        (folder / "hein2019" / f"{name}.npz").touch()
+    for name in find_experiment("uci").PUBLISHED:
+        x = generator.normal(size=(60, 2))
+        columns = {"x0": x[:, 0], "x1": x[:, 1], "y": x.sum(axis=1)}
+        write_csv(folder / "uci_regression" / f"{name}.csv.gz", columns)
+        index = np.array([[0, 1, 2, 3], [4, 5, 6, 7]], dtype=np.int32)
+        np.savez(folder / "uci_regression" / f"{name}_test_index.npz", test_index=index)
+    n = 200
+    patients = {
+        "RecordID": np.arange(n), "set": ["a"] * n, "Age": generator.integers(20, 95, n),
+        "ICUType": np.arange(n) % 4 + 1, "HR_mean": generator.normal(80, 10, n),
+        "GCS_min": generator.integers(3, 16, n), "SAPS_I": [1] * n, "SOFA": [1] * n, "LOS": [1] * n,
+        "Survival": [1] * n, "death": generator.integers(0, 2, n),
+    }  # fmt: skip
+    write_csv(folder / "tabular" / "physionet2012_icu_features.csv.gz", patients)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_resnets(monkeypatch):
+    """Stand in for the authors' networks, whose files are not here."""
+    from farfield.reproduce import hein_figures
+
+    def read(request, name):
+        generator = torch.Generator().manual_seed(len(name))
+        weight = torch.randn(10, 3072, generator=generator)
+        return lambda x: x.flatten(1).to(weight) @ weight.T / 50
+
+    monkeypatch.setattr(hein_figures, "read_network", read)
+
+
+def global_states():
+    # The global state of the older generator is what must not move.
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    return torch.random.get_rng_state().tolist(), numpy_state[1].tolist(), numpy_state[2:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_from_end_to_end(name, tmp_path, data):
+    if name == "know-your-limits-search":
+        pytest.importorskip("optuna")
+    before = global_states()
+    experiment = find_experiment(name)
+    assert name == experiment.NAME
+    request = Request(tmp_path / name, quick=True, data_dir=data)
+    outcome = run_experiment(experiment, request, changes=TINY[name])
+    document = json.loads((tmp_path / name / "results.json").read_text())
+    assert document["comparisons"], "an experiment compares"
+    assert document["summary"]
+    assert document["tables"]
+    pictures = sorted((tmp_path / name / "figures").glob("*.png"))
+    assert pictures
+    assert all(picture.with_suffix(".svg").is_file() for picture in pictures)
+    for each in document["comparisons"]:
+        assert each["source"]
+        assert each["agrees"] is not False or each["why"], each["quantity"]
+    assert outcome.page.stat().st_size < 5e6
+    assert global_states() == before
+
+
+def test_every_name_has_settings_for_both_modes():
+    for name in NAMES:
+        experiment = find_experiment(name)
+        full, quick = experiment.settings(False, 3), experiment.settings(True, 3)
+        assert set(full) == set(quick)
+        assert full["seed"] == 3
+        json.dumps([full, quick])
+
+
+def test_paper_settings_are_the_papers():
+    assert find_experiment("know-your-limits-3").settings(False, 0)["step"] == 0.1
+    assert find_experiment("know-your-limits-search").settings(False, 0)["evaluations"] == 200
+    assert find_experiment("hein-table-2").settings(False, 0)["images"] == 10_000
+    uci = find_experiment("uci").settings(False, 0)
+    assert (uci["members"], uci["hidden"], uci["epochs"], uci["batch_size"]) == (5, [50], 40, 100)
+
+
+def test_a_search_gives_the_same_result_in_any_number_of_processes(tmp_path):
+    optuna = pytest.importorskip("optuna")
+    settings = search.settings(True, 0) | {"evaluations": 4, "models": ["NN"]}
+    for folder, jobs in ((tmp_path / "one", 1), (tmp_path / "two", 2)):
+        run_experiment(search, Request(folder, jobs=jobs), changes=settings)
+    documents = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
+    assert documents[0]["tables"] == documents[1]["tables"]
+    study = search.open_study(optuna, tmp_path / "two", "NN", settings)
+    assert len(study.trials) == 4
+
+
+def test_a_search_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    settings = search.settings(True, 0) | {"evaluations": 4, "models": ["NN"]}
+    calls = []
+    evaluate = search._evaluate
+
+    def stopping(*args):
+        calls.append(args[2])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return evaluate(*args)
+
+    monkeypatch.setattr(search, "_evaluate", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        search.work(tmp_path, "NN", settings)
+    assert len(search.open_study(optuna, tmp_path, "NN", settings).trials) == 2
+    search.work(tmp_path, "NN", settings)
+    trials = search.open_study(optuna, tmp_path, "NN", settings).trials
+    assert sorted(trial.user_attrs["number"] for trial in trials) == [0, 1, 2, 3]
+    assert calls == [0, 1, 2, 2, 3]
+
+
+def test_drawn_configurations_lie_in_the_papers_ranges():
+    drawn = search.draw_configurations("MC dropout", search.settings(False, 5))
+    assert len(drawn) == 200
+    assert {c["layers"] for c in drawn} == {1, 2, 3, 4, 5}
+    assert all(1e-4 <= c["learning_rate"] <= 0.1 and 0 <= c["dropout"] <= 0.5 for c in drawn)
+    assert {c[f"width {i + 1}"] for c in drawn for i in range(c["layers"])} == {15, 20, 25}
+
+
+def test_the_counterexample_to_proposition_1():
+    found = theorem._counterexamples()
+    # p = sigmoid(2 x2) at x2 = 0.25, whose derivative is 2 p (1 - p).
+    p = 1 / (1 + np.exp(-0.5))
+    np.testing.assert_allclose(found["tie"], 2 * p * (1 - p), rtol=1e-12)
+    np.testing.assert_allclose(found["tie_confidence"], p, rtol=1e-12)
+    assert found["two_entropy"] == 1.0
+    assert found["still"] > 0.1
+
+
+@pytest.mark.parametrize("name", [*SINGLE, *SEVERAL])
+def test_half_moon_models_have_the_papers_constants(name):
+    model = build(name, seed=4)
+    inner = getattr(model, "estimator", None) or model
+    assert inner.random_state == 4
+    if "ours" not in name:
+        assert (inner.batch_size, inner.epochs, inner.patience) == (64, 20, 5)
+
+
+def test_surfaces_are_the_models_own_scores_and_differentiable():
+    import farfield as ff
+
+    moons = ff.datasets.half_moons()
+    model = ff.EnsembleClassifier(members=3, hidden=(4,), epochs=1, random_state=0)
+    network = ff.capture(model.fit(moons.X, moons.y))
+    grid = Grid.of((-1.0, 1.0, 0.0, 1.0), 0.5)
+    shown = score_surfaces(network, ["mutual_information"], grid)["mutual_information"]
+    direct = ff.scores.mutual_information(model.predict_instances(grid.points), unit="bits")
+    np.testing.assert_allclose(shown.ravel(), direct, atol=1e-6)
+    x = torch.tensor([[0.3, 0.2]], dtype=torch.float64, requires_grad=True)
+    p = differentiable(network)(x)
+    assert p.shape == (3, 1, 2)
+    assert p.requires_grad
