@@ -24,17 +24,6 @@ from farfield.guard.whitening import Whitening
 
 VERSION = 1
 KEY = "farfield"
-GUARD = (
-    "mean",
-    "matrix",
-    "prototypes",
-    "radii",
-    "combinations",
-    "tolerated",
-    "numeric",
-    "categorical",
-)
-FEATURES = ("mean", "matrix", "prototypes", "radii", "unit")
 
 
 def save(model: GuardedModel, path: str | os.PathLike[str]) -> None:
@@ -52,27 +41,55 @@ def save(model: GuardedModel, path: str | os.PathLike[str]) -> None:
     modules = [m for m in model.members if isinstance(m, ProgramModule)]
     if len(modules) < len(model.members):
         modules = instance_modules(model.network)
-    tensors: dict[str, Tensor] = {f"guard.{name}": getattr(model, name) for name in GUARD}
+    tensors: dict[str, Tensor] = {}
+    record = _guard("guard.", model.metric, model.cover, tensors)
+    if model.seen is not None:
+        tensors |= {"seen.prototypes": model.seen.prototypes, "seen.radii": model.seen.radii}
     members = [_member(module, f"member.{i}.", tensors) for i, module in enumerate(modules)]
     network = model.held.network
     header: dict[str, Any] = {
         "version": VERSION,
         "guard": {
             "certificate": model.certificate.to_dict(),
-            "metric": [model.metric.kind, model.metric.shrinkage, model.metric.constant],
+            "metric": record,
+            "columns": [model.numeric, model.categorical],
             "classes": network.classes,
             "one_logit": network.one_logit,
             "members": members,
             "inner": None,
         },
     }
-    if isinstance(model.inner, FeatureGuard):
-        header["guard"]["inner"] = _member(model.inner.features, "inner.features.", tensors)
-        tensors |= {f"inner.{name}": getattr(model.inner, name) for name in FEATURES}
+    if model.inner is not None:
+        inner = model.inner
+        header["guard"]["inner"] = {
+            "metric": _guard("inner.", inner.metric, inner.near.cover, tensors),
+            "features": _member(inner.features, "features.", tensors),
+        }
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     data = to_bytes(plain, metadata={KEY: json.dumps(header)})
     with replacing(Path(path)) as temporary:
         temporary.write_bytes(data)
+
+
+def _guard(prefix: str, metric: Whitening, cover: Cover, tensors: dict[str, Tensor]) -> list[Any]:
+    """Describe a metric and add its numbers, and those of balls, under a prefix."""
+    tensors |= {prefix + "mean": metric.mean, prefix + "matrix": metric.matrix}
+    tensors |= {prefix + "prototypes": cover.prototypes, prefix + "radii": cover.radii}
+    return [metric.kind, metric.shrinkage, metric.constant]
+
+
+def _read_guard(
+    prefix: str, record: list[Any], tensors: dict[str, Tensor]
+) -> tuple[Whitening, Cover]:
+    """Undo :func:`_guard`."""
+    kind, shrinkage, constant = record
+    mean, matrix = tensors[prefix + "mean"], tensors[prefix + "matrix"]
+    metric = Whitening(kind, mean, matrix, float(shrinkage), int(constant))
+    return metric, _read_cover(prefix, tensors)
+
+
+def _read_cover(prefix: str, tensors: dict[str, Tensor]) -> Cover:
+    return Cover(tensors[prefix + "prototypes"], tensors[prefix + "radii"])
 
 
 def _member(module: ProgramModule, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -131,20 +148,17 @@ def _restore(record: dict[str, Any], tensors: dict[str, Tensor]) -> GuardedModel
         _module(each, f"member.{index}.", tensors) for index, each in enumerate(record["members"])
     ]
     certificate = Certificate.from_json(json.dumps(record["certificate"]))
-    kind, shrinkage, constant = record["metric"]
-    own = {name: tensors[f"guard.{name}"] for name in GUARD}
-    plain = (own["mean"].double(), own["matrix"].double())
-    metric = Whitening(kind, *plain, float(shrinkage), int(constant))
+    metric, cover = _read_guard("guard.", record["metric"], tensors)
     network = as_network(modules, int(record["classes"]), bool(record["one_logit"]))
     held_modules: list[nn.Module] = list(modules)
     held = Held(held_modules, network, network.classes, network.one_logit, network.input_shape)
-    seen = Cover(own["combinations"], own["tolerated"]) if len(own["tolerated"]) else None
+    seen = _read_cover("seen.", tensors) if "seen.radii" in tensors else None
     inner = None
     if record["inner"] is not None:
-        buffers = {name: tensors[f"inner.{name}"] for name in FEATURES}
-        inner = FeatureGuard(_module(record["inner"], "inner.features.", tensors), **buffers)
-    columns = (own["numeric"].tolist(), own["categorical"].tolist())
-    cover = Cover(own["prototypes"], own["radii"])
+        features = _module(record["inner"]["features"], "features.", tensors)
+        inner = FeatureGuard(features, *_read_guard("inner.", record["inner"]["metric"], tensors))
+    numeric, categorical = record["columns"]
+    columns = (numeric, categorical)
     return GuardedModel(held, metric, cover, seen, columns, certificate, inner)
 
 

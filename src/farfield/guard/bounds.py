@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -56,13 +57,14 @@ def growth_bounds(
 ) -> tuple[Bounded, ...]:
     """Every growth bound there is."""
     anchors = _anchors(held, metric, base, seen, columns)
+    tolerated = 0.0 if seen is None else float(seen.radii.max())
     if growth is not None:
-        return (_given(growth, held, metric, anchors),)
+        return (replace(_given(growth, held, metric, anchors), tolerated=tolerated),)
     if held.network is None:
         raise AssertionError("a model that could not be read needs a growth bound")
     first = bound_growth(held.network, metric, roundoff(held))
     cones = bound_by_cones(held.network, metric, first)
-    found = [Bounded(first, anchors)]
+    found = [Bounded(first, anchors, tolerated)]
     if cones is not None:
         found.append(Bounded(cones, None))
     return tuple(found)
@@ -81,7 +83,7 @@ def _given(growth: GrowthBound, held: Held, metric: Whitening, anchors: Tensor |
     centre = plain_logits(held, metric.mean.reshape(1, *held.input_shape).to(held_dtype(held)))[0]
     start, slope = pair[0], float(pair[1] or 0.0) * longest
     offset = float(centre.max() - centre.min()) if start is None else float(start)
-    bound = Growth("given", offset, slope, start is None, offset, slope)
+    bound = Growth("given", offset, slope, start is None)
     return Bounded(bound, anchors if start is None else None)
 
 

@@ -32,10 +32,17 @@ LEAST_DISTANCE = 1e-3
 
 @dataclass(frozen=True)
 class Bounded:
-    """A growth bound, and the differences of logits at the prototypes if it can start there."""
+    """A growth bound, and where it can start.
+
+    Attributes:
+        growth: The bound.
+        anchors: Differences of logits at the prototypes, if it can start there.
+        tolerated: How far from a combination of categories an input may be without distance.
+    """
 
     growth: Growth
     anchors: Tensor | None
+    tolerated: float = 0.0
 
     def line(self, cover: Cover, reach: float) -> Line:
         """Differences of logits at a distance from the covered set."""
@@ -43,7 +50,7 @@ class Bounded:
             return Line(self.growth.offset + self.growth.slope * reach, self.growth.slope)
         # Where a prototype lies in the input is rounded once on the way there.
         room = 1e-9 * (1.0 + cover.prototypes.norm(dim=1))
-        start = self.anchors + self.growth.slope * (cover.radii + room)
+        start = self.anchors + self.growth.slope * (cover.radii + self.tolerated + room)
         return Line(float(start.max()), self.growth.slope)
 
 
@@ -143,14 +150,14 @@ def _plan(setting: Setting, coverage: float, radii: float, epsilon: float) -> Pl
 
 
 def _data_radius(setting: Setting, cover: Cover) -> float:
-    """Largest distance from the mean of a training row that is covered."""
+    """Largest distance from the mean of a covered training row, at least half of the cover's."""
     units = torch.from_numpy(setting.units)
     inside = torch.cat(
         [cover.distance(part[:, list(setting.places)]) <= 0 for part in units.split(65_536)]
     )
     lengths = units.norm(dim=1)[inside]
     largest = float(lengths.max()) if len(lengths) else 0.0
-    return largest if largest > 0 else cover.reach
+    return max(largest, float(np.hypot(cover.reach, setting.other_reach)) / 2)
 
 
 def information_lost(logits: Tensor, labels: Tensor | None) -> Callable[[Floats], float]:

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from farfield.errors import InputError
 from farfield.graph.export import as_example
-from farfield.guard.bounds import BATCH, plain_logits
-from farfield.guard.members import Held, hold
+from farfield.guard.bounds import BATCH, held_dtype, plain_logits
+from farfield.guard.members import Held, hold, own_array
 from farfield.guard.whitening import MetricKind, Whitening, fit_whitening
 
 Floats = NDArray[np.float64]
@@ -71,9 +71,8 @@ class CCU:
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities, ``(rows, classes)``."""
-        rows = torch.as_tensor(np.asarray(X))
-        rows = rows.reshape(-1, *self.held.input_shape)
-        dtype = next((p.dtype for p in self.held.modules[0].parameters()), torch.float64)
+        rows = torch.as_tensor(own_array(X)).reshape(-1, *self.held.input_shape)
+        dtype = held_dtype(self.held)
         own, ratios = [], []
         for part in rows.split(BATCH):
             own.append(torch.softmax(plain_logits(self.held, part.to(dtype)), dim=-1).numpy())
@@ -138,9 +137,9 @@ def ccu(
         metric: As for :func:`farfield.guard`.
         random_state: Seed of the mixture and of the sample.
     """
-    example = as_example(X)
-    held = hold(model, example)
-    flat = torch.as_tensor(np.asarray(X)).double().flatten(1)
+    rows = as_example(own_array(X))
+    held = hold(model, rows)
+    flat = rows.double().flatten(1)
     if metric is None and len(held.input_shape) > 1:
         metric = "isotropic"
     whitening = fit_whitening(flat.numpy(), metric)

@@ -65,7 +65,8 @@ class Certificate:
         epsilon: How far any class may be above ``1 / K`` beyond ``radius``.
         radius: R, from the mean of the data.
         radii: R in data radii.
-        data_radius: Largest distance from the mean of a covered training row.
+        data_radius: Largest distance from the mean of a covered training row; at least half of
+            ``cover_radius``.
         cover_radius: Radius around the mean of the covered set.
         distance: From the covered set, beyond which the promise holds too.
         unit: h of the temperature.

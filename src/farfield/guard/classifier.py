@@ -66,7 +66,9 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         else:
             base = ReLUClassifier() if self.estimator is None else clone(self.estimator)
             if y is None:
-                raise InputError("GuardedClassifier requires y to be passed, but y is None")
+                raise InputError(
+                    "GuardedClassifier requires y to be passed, but the target y is None"
+                )
             weights = {} if sample_weight is None else {"sample_weight": sample_weight}
             self.estimator_ = base.fit(X, y, **weights)
             rows = self._rows(X, reset=True)

@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 
 from farfield.errors import InputError
-from farfield.guard.cover import Cover
+from farfield.guard.cover import Cover, fit_cover
 from farfield.guard.whitening import MetricKind, Whitening, fit_whitening
 
 Floats = NDArray[np.float64]
 Categorical = Sequence[int | Sequence[int]]
 # More combinations than this are not a list of what was seen but nearly every row of its own.
 MOST_COMBINATIONS = 4096
+PROTOTYPES = 64
 # How far a combination may be off by rounding.
 TOLERATED = 1e-3
 
@@ -69,10 +70,7 @@ def fit_metric(rows: Floats, columns: Columns, kind: MetricKind | None) -> White
     width = rows.shape[1]
     numeric, other = list(columns.numeric), list(columns.categorical)
     mean = torch.from_numpy(rows.mean(axis=0))
-    if not numeric:
-        own = Whitening("diagonal", mean[numeric], torch.ones(0, dtype=torch.float64), 0.0, 0)
-    else:
-        own = fit_whitening(rows[:, numeric], kind)
+    own = fit_whitening(rows[:, numeric], kind)
     scale = torch.tensor(columns.scale, dtype=torch.float64)
     if own.kind == "full":
         matrix = torch.zeros(width, width, dtype=torch.float64)
@@ -86,27 +84,31 @@ def fit_metric(rows: Floats, columns: Columns, kind: MetricKind | None) -> White
     return Whitening(kind_now, mean, matrix, own.shrinkage, own.constant)
 
 
-def describe_metric(metric: Whitening, columns: Columns) -> str:
+def describe_metric(metric: Whitening, columns: Columns, seen: Cover | None) -> str:
     """Say the metric in words, categories included."""
     text = metric.describe()
-    if columns.categorical:
+    if seen is not None:
+        listed = float(seen.radii.max()) <= TOLERATED
+        what = "combination that was seen" if listed else "ball of combinations that were seen"
         text += (
             f"; {len(columns.categorical)} categorical column(s): another category of a one-hot "
-            "block counts 1, codes their difference, and the distance to the nearest combination "
-            "that was seen is added"
+            f"block counts 1, codes their difference, and the distance to the nearest {what} is "
+            "added"
         )
     return text
 
 
-def seen_combinations(units: Floats, columns: Columns) -> Cover | None:
-    """The combinations of categories among whitened rows, as balls of almost no radius."""
+def seen_combinations(units: Floats, columns: Columns, seed: int) -> Cover | None:
+    """The combinations of categories among whitened rows, as balls of almost no radius.
+
+    Where there are too many to list, prototypes whose balls hold all of them.
+    """
     if not columns.categorical:
         return None
-    found = np.unique(units[:, list(columns.categorical)], axis=0)
+    own = units[:, list(columns.categorical)]
+    found = np.unique(own, axis=0)
     if len(found) > MOST_COMBINATIONS:
-        raise InputError(
-            f"the categorical columns take {len(found)} combinations in {len(units)} rows, more "
-            f"than the {MOST_COMBINATIONS} that a guard lists; name fewer columns"
-        )
+        base, _, _ = fit_cover(own, PROTOTYPES, seed)
+        return base.grown(max(0.0, float(base.distance(torch.from_numpy(found)).max())))
     radii = torch.full((len(found),), TOLERATED, dtype=torch.float64)
     return Cover(torch.from_numpy(found), radii)

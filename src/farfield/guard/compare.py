@@ -203,10 +203,11 @@ def _blindness(guarded: GuardedModel, threshold: float, seed: int) -> dict[str, 
         return {}
     network = guarded.network
     shape = network.input_shape
-    columns = len(guarded.mean)
-    centre = guarded.metric.mean.reshape(shape)
+    metric = guarded.metric
+    columns = len(metric.mean)
+    centre = metric.mean.reshape(shape)
     generator = torch.Generator().manual_seed(seed)
-    back, _ = guarded.metric.inverse()
+    back, _ = metric.inverse()
     sphere = torch.randn(RAYS, columns, generator=generator, dtype=torch.float64) @ back
     shares: dict[str, float | Estimate] = {}
     if columns <= 1024:

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from torch import Tensor
+from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
-# Prototypes of more rows than this are found on a sample of so many.
-FITTED_ROWS = 20_000
+# Prototypes are found on a sample of at most so many rows, fewer of wide ones.
+FITTED_ROWS, FITTED_NUMBERS, LEAST_FITTED = 20_000, 4_000_000, 1000
 FOLDS = 5
 OWN_QUANTILE = 0.9
 # Radii are enlarged by this share, so that the row that sets the margin is inside after rounding.
@@ -40,7 +40,8 @@ class Cover:
 
     def distance(self, units: Tensor) -> Tensor:
         """``d``, ``(rows,)``: how far rows are from the nearest ball; negative inside."""
-        return cover_distance(units, self.prototypes, self.radii)
+        distance: Tensor = Balls(self)(units)
+        return distance
 
     @property
     def reach(self) -> float:
@@ -53,23 +54,49 @@ class Cover:
         return replace(self, radii=radii + ROOM * (1.0 + self.prototypes.norm(dim=1) + radii))
 
 
-def cover_distance(units: Tensor, prototypes: Tensor, radii: Tensor) -> Tensor:
-    """Evaluate ``min_k (|u - c_k| - rho_k)``, ``(rows,)`` float64.
+class Balls(nn.Module):
+    """Evaluates ``min_k (|u - c_k| - rho_k)``, ``(rows,)`` float64.
 
     Which ball is nearest is found in single precision, by one product of matrices; the distance to
     it is then computed in double precision from the difference, which does not cancel. Of two balls
     that single precision cannot tell apart either may be taken: proofs hold for both.
 
     >>> one = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
-    >>> cover_distance(one + 3.0, one, one[0, :1] + 1.0).numpy().round(6).tolist()
+    >>> Balls(Cover(one, one[0, :1] + 1.0))(one + 3.0).numpy().round(6).tolist()
     [3.242641]
     """
-    rows, centres = units.float(), prototypes.float()
-    products = torch.addmm(centres.square().sum(dim=1), rows, -2.0 * centres.T)
-    squares = products + rows.square().sum(dim=1, keepdim=True)
-    nearest = (squares.clamp(min=0.0).sqrt() - radii.float()).min(dim=1).indices
-    apart = (units - prototypes.index_select(0, nearest)).square().sum(dim=1).sqrt()
-    return apart - radii.index_select(0, nearest)
+
+    prototypes: Tensor
+    radii: Tensor
+    product: Tensor
+    squares: Tensor
+    rough: Tensor
+
+    def __init__(self, cover: Cover) -> None:
+        super().__init__()
+        self.register_buffer("prototypes", cover.prototypes.double())
+        self.register_buffer("radii", cover.radii.double())
+        rough = self.prototypes.float()
+        # (u, |u|^2) times this, plus the squares, is |u - c|^2.
+        product = torch.cat([-2.0 * rough.T, torch.ones(1, len(rough))])
+        self.register_buffer("product", product, persistent=False)
+        self.register_buffer("squares", rough.square().sum(dim=1), persistent=False)
+        self.register_buffer("rough", self.radii.float(), persistent=False)
+
+    @property
+    def cover(self) -> Cover:
+        """The balls as plain data."""
+        return Cover(self.prototypes.detach().cpu(), self.radii.detach().cpu())
+
+    def forward(self, units: Tensor) -> Tensor:
+        """Measure ``(rows, columns)`` float64."""
+        rows = units.float()
+        rows = torch.cat([rows, rows.square().sum(dim=1, keepdim=True)], dim=1)
+        squares = torch.addmm(self.squares, rows, self.product).clamp(min=0.0)
+        nearest = (squares.sqrt() - self.rough).min(dim=1).indices
+        apart = units - self.prototypes.index_select(0, nearest)
+        lengths: Tensor = torch.linalg.vector_norm(apart, dim=1)
+        return lengths - self.radii.index_select(0, nearest)
 
 
 def fit_cover(units: Floats, prototypes: int, seed: int) -> tuple[Cover, Floats, NDArray[np.intp]]:
@@ -83,9 +110,13 @@ def fit_cover(units: Floats, prototypes: int, seed: int) -> tuple[Cover, Floats,
     Returns:
         The cover without margin; distances of unseen rows to covers made without them; which rows.
     """
+    if units.shape[1] == 0:
+        nothing = torch.zeros(1, 0, dtype=torch.float64)
+        return Cover(nothing, nothing.sum(dim=1)), np.zeros(len(units)), np.arange(len(units))
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(units))
-    fitted, fresh = order[:FITTED_ROWS], order[FITTED_ROWS:]
+    most = min(FITTED_ROWS, max(LEAST_FITTED, FITTED_NUMBERS // units.shape[1]))
+    fitted, fresh = order[:most], order[most:]
     cover = _fit(units[fitted], prototypes, seed)
     if len(fresh) >= len(fitted) // FOLDS and len(fresh):
         return cover, _distances(cover, units[fresh]), fresh

@@ -17,8 +17,8 @@ from farfield.errors import InputError
 from farfield.guard.model import GuardedModel
 
 SCALES = (1.0, 1.001, 1.01, 1.1, 1.5, 2.0, 5.0, 10.0, 100.0, 1e4, 1e6)
-# Axis directions of wide inputs are sampled.
-MOST_AXES = 256
+# For each random direction, so many axes, prototypes and rows are tried; of more, a sample.
+SHARE = 4
 # Steps shrink from this share of a point's length.
 FIRST_STEP = 0.25
 
@@ -63,7 +63,8 @@ def falsify(
 
     Args:
         model: A guarded model.
-        restarts: Random directions, each at every scale.
+        restarts: Random directions, each at every scale; axes, prototypes and rows are at most four
+            times as many.
         steps: Steps of gradient ascent from each start.
         rows: Inputs whose directions from the mean are tried too.
         random_state: Seed of the directions.
@@ -102,12 +103,13 @@ class _Search:
     def __init__(self, model: GuardedModel) -> None:
         self.model = model
         self.back, _ = model.metric.inverse()
+        self.mean = model.metric.mean
         self.radius = model.certificate.radius * (1 + 1e-6)
         self.distance = model.certificate.distance
 
     def inputs(self, units: Tensor) -> Tensor:
         """Inputs at whitened places."""
-        rows = units @ self.back + self.model.metric.mean
+        rows = units @ self.back + self.mean
         return rows.reshape(-1, *self.model.held.input_shape)
 
     def climb(self, units: Tensor, steps: int) -> tuple[float, Tensor]:
@@ -154,21 +156,22 @@ def _directions(
 ) -> dict[str, Tensor]:
     """Unit vectors in whitened units, by kind."""
     generator = torch.Generator().manual_seed(seed)
-    columns = len(model.mean)
-    picked = torch.randperm(columns, generator=generator)[:MOST_AXES]
+    matrix = model.metric.matrix
+    columns = len(matrix)
+    picked = torch.randperm(columns, generator=generator)[: SHARE * restarts]
     axes = torch.zeros(len(picked), columns, dtype=torch.float64)
     axes[torch.arange(len(picked)), picked] = 1.0
     # An axis of the input is a column of W in whitened units.
-    matrix = model.metric.matrix
     axes = axes @ matrix.T if matrix.ndim == 2 else axes * matrix
     found = {
         "axes": torch.cat([axes, -axes]),
         "random": torch.randn(restarts, columns, generator=generator, dtype=torch.float64),
     }
-    if not len(model.categorical):
-        found["prototypes"] = torch.cat([model.prototypes, -model.prototypes]).double()
+    if model.seen is None:
+        centres = model.cover.prototypes[: SHARE * restarts]
+        found["prototypes"] = torch.cat([centres, -centres])
     if rows is not None:
-        found["rows"] = model.units(rows[: 4 * restarts]).double()
+        found["rows"] = model.units(rows[: SHARE * restarts])
     return {name: _normal(values) for name, values in found.items()}
 
 

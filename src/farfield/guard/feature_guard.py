@@ -10,35 +10,30 @@ import torch
 from torch import Tensor, nn
 
 from farfield.errors import InputError
-from farfield.guard.cover import conformal_margin, cover_distance, fit_cover
+from farfield.guard.cover import Balls, Cover, conformal_margin, fit_cover
 from farfield.guard.members import Held
 from farfield.guard.penultimate import split_last_layer
 from farfield.guard.program_module import ProgramModule
-from farfield.guard.whitening import fit_whitening, whiten
+from farfield.guard.whitening import Whiten, Whitening, fit_whitening
 
 COVERAGE = 0.99
+LEAST_UNIT = 1e-6
 
 
 class FeatureGuard(nn.Module):
     """``1 + (relu(d(features)) / unit)^2``; the unit is the median radius of its balls."""
 
-    mean: Tensor
-    matrix: Tensor
-    prototypes: Tensor
-    radii: Tensor
-    unit: Tensor
-
-    def __init__(self, features: ProgramModule, **buffers: Tensor) -> None:
+    def __init__(self, features: ProgramModule, metric: Whitening, cover: Cover) -> None:
         super().__init__()
-        self.features = features
-        for name, value in buffers.items():
-            self.register_buffer(name, value)
+        self.features, self.metric = features, metric
+        self.whiten, self.near = Whiten(metric), Balls(cover)
+        self.unit = max(float(cover.radii.median()), LEAST_UNIT)
 
     def forward(self, rows: Tensor) -> Tensor:
         """The temperature of rows, ``(rows,)`` float64."""
-        units = whiten(self.features(rows).double(), self.mean, self.matrix)
-        distance = cover_distance(units, self.prototypes, self.radii).relu()
-        return 1.0 + (distance / self.unit).square()
+        distance = self.near(self.whiten(self.features(rows).double())).relu()
+        hot: Tensor = 1.0 + (distance / self.unit).square()
+        return hot
 
 
 def fit_feature_guard(held: Held, rows: Tensor, prototypes: int, seed: int) -> FeatureGuard:
@@ -64,12 +59,4 @@ def fit_feature_guard(held: Held, rows: Tensor, prototypes: int, seed: int) -> F
     units = metric.apply(torch.from_numpy(values)).numpy()
     base, scores, _ = fit_cover(units, prototypes, seed)
     cover = base.grown(conformal_margin(scores, COVERAGE))
-    unit = cover.radii.median().clamp(min=1e-6)
-    return FeatureGuard(
-        module,
-        mean=metric.mean,
-        matrix=metric.matrix,
-        prototypes=cover.prototypes,
-        radii=cover.radii,
-        unit=unit,
-    )
+    return FeatureGuard(module, metric, cover)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +37,11 @@ class Held:
     one_logit: bool
     input_shape: tuple[int, ...]
     reason: str = ""
+
+
+def own_array(values: Any) -> Any:
+    """Copy arrays that may not be written to, and tables, so that torch can take them up."""
+    return values if isinstance(values, Tensor) else np.array(values)
 
 
 def hold(model: Any, example: Tensor, *, unread: bool = False) -> Held:

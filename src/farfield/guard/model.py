@@ -20,9 +20,11 @@ from farfield.graph.network import Network
 from farfield.graph.rows import as_rows
 from farfield.guard.bounds import BATCH
 from farfield.guard.certificate import Certificate
-from farfield.guard.cover import Cover, cover_distance
-from farfield.guard.members import Held, analysed
-from farfield.guard.whitening import Whitening, whiten
+from farfield.guard.cover import Balls, Cover
+from farfield.guard.feature_guard import FeatureGuard
+from farfield.guard.members import Held, analysed, own_array
+from farfield.guard.shortcut import Shortcut
+from farfield.guard.whitening import Whiten, Whitening
 
 # Classes below the top keep at least this many units in the last place, so that no rounding,
 # however hot the temperature, makes them equal to it.
@@ -33,24 +35,15 @@ class GuardedModel(nn.Module):
     """Logits divided by ``T(x) = 1 + (relu(d(x)) / h)^2``; made by :func:`farfield.guard`.
 
     ``d`` is the distance to the covered set. Where ``d <= 0`` the logits are returned untouched.
-    Elsewhere they are ``z / T``, with every class that was below the top kept below it by a few
-    units in the last place, so that the predicted class survives any temperature. A finite input at
-    which the model itself overflows gets equal logits. A single logit f becomes ``(0, f)``. Of
-    several instances the logarithm of the mean probability is guarded.
+    Elsewhere they are returned relative to the largest, ``(z - max z) / T``, and every class that
+    was below the top is kept below it by a few units in the last place, so that the predicted class
+    survives any temperature. A finite input at which the model itself overflows gets equal logits.
+    A single logit f becomes ``(0, f)``. Of several instances the logarithm of the mean probability
+    is guarded.
 
     Attributes:
         certificate: The promise, and the constants that prove it.
     """
-
-    mean: Tensor
-    matrix: Tensor
-    prototypes: Tensor
-    radii: Tensor
-    combinations: Tensor
-    tolerated: Tensor
-    numeric: Tensor
-    categorical: Tensor
-    unit: Tensor
 
     def __init__(
         self,
@@ -60,31 +53,33 @@ class GuardedModel(nn.Module):
         seen: Cover | None,
         columns: tuple[Sequence[int], Sequence[int]],
         certificate: Certificate,
-        inner: nn.Module | None = None,
+        inner: FeatureGuard | None = None,
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(held.modules)
-        self.held, self.metric, self.certificate = held, metric, certificate
-        for name, value in {
-            "mean": metric.mean,
-            "matrix": metric.matrix,
-            "prototypes": cover.prototypes,
-            "radii": cover.radii,
-            "combinations": torch.zeros(0, 0) if seen is None else seen.prototypes,
-            "tolerated": torch.zeros(0) if seen is None else seen.radii,
-        }.items():
-            self.register_buffer(name, value.double())
-        self.register_buffer("numeric", torch.tensor(columns[0], dtype=torch.long))
-        self.register_buffer("categorical", torch.tensor(columns[1], dtype=torch.long))
-        self.register_buffer("unit", torch.tensor(certificate.unit, dtype=torch.float64))
-        self.inner = inner
+        self.held, self.certificate = held, certificate
         self._dtype = module_dtype(self.members[0], torch.float64)
+        self._kind = (metric.kind, metric.shrinkage, metric.constant)
+        self.whiten = Whiten(metric, bounded=self._dtype != torch.float64)
+        self.near = Balls(cover)
+        self.seen = None if seen is None else Balls(seen)
+        self.numeric, self.categorical = list(columns[0]), list(columns[1])
+        self.unit = certificate.unit
+        self.inner = inner
+        plain = seen is None and inner is None and self._dtype == torch.float32
+        self.shortcut = Shortcut(metric, cover) if plain else None
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
         rows = x.to(self.dtype)
-        return temper(self.unguarded(rows), self.temperature(rows))
+        logits = self.unguarded(rows)
+        if self.shortcut is None or torch.compiler.is_compiling() or rows.requires_grad:
+            return temper(logits, self.temperature(rows))
+        rest = torch.nonzero(~self.shortcut(rows.flatten(1)))[:, 0]
+        if not len(rest):
+            return logits
+        return logits.index_copy(0, rest, temper(logits[rest], self.temperature(rows[rest])))
 
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``."""
@@ -105,15 +100,17 @@ class GuardedModel(nn.Module):
     def distance(self, x: Tensor) -> Tensor:
         """``relu(d)``, ``(rows,)`` float64, in whitened units; categories add their own."""
         units = self.units(x)
-        if not len(self.categorical):
-            return cover_distance(units, self.prototypes, self.radii).relu()
-        apart = cover_distance(units[:, self.categorical], self.combinations, self.tolerated)
-        near = cover_distance(units[:, self.numeric], self.prototypes, self.radii)
-        return near.relu() + apart.relu()
+        if self.seen is None:
+            distance: Tensor = self.near(units).relu()
+        else:
+            distance = self.near(units[:, self.numeric]).relu()
+            distance = distance + self.seen(units[:, self.categorical]).relu()
+        return distance
 
     def units(self, x: Tensor) -> Tensor:
         """Whitened rows, ``(rows, columns)`` float64."""
-        return whiten(x.to(self.dtype).flatten(1).double(), self.mean, self.matrix)
+        units: Tensor = self.whiten(x.to(self.dtype).flatten(1).double())
+        return units
 
     def probabilities(self, x: Any) -> Tensor:
         """Check rows, and evaluate guarded probabilities in batches, ``(rows, classes)``.
@@ -138,7 +135,9 @@ class GuardedModel(nn.Module):
 
     def rows(self, x: Any) -> Tensor:
         """Check inputs and bring them to the model's type."""
-        return as_rows(x, self.held.input_shape, self.dtype, self.mean.device, "x")
+        return as_rows(
+            own_array(x), self.held.input_shape, self.dtype, self.whiten.mean.device, "x"
+        )
 
     @property
     def dtype(self) -> torch.dtype:
@@ -146,9 +145,14 @@ class GuardedModel(nn.Module):
         return self._dtype
 
     @property
+    def metric(self) -> Whitening:
+        """Whitened units, as the guard computes them now."""
+        return Whitening(self._kind[0], *self.whiten.numbers(), *self._kind[1:])
+
+    @property
     def cover(self) -> Cover:
         """The covered set of the numeric columns."""
-        return Cover(self.prototypes, self.radii)
+        return self.near.cover
 
     @property
     def network(self) -> Network:
@@ -220,27 +224,34 @@ class GuardedModel(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GuardedModel:
         """Move the guard with the model, but never change its type: the proof counts on it."""
-        kept = dict(self.named_buffers(recurse=False))
+        parts = [
+            part for part in (self.whiten, self.near, self.seen, self.shortcut) if part is not None
+        ]
+        if self.inner is not None:
+            parts += [self.inner.whiten, self.inner.near]
+        kept = [(part, name, buffer) for part in parts for name, buffer in part.named_buffers()]
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, buffer in kept.items():
-            setattr(self, name, buffer.to(getattr(self, name).device))
+        for part, name, buffer in kept:
+            setattr(part, name, buffer.to(getattr(part, name).device))
         self._dtype = module_dtype(self.members[0], torch.float64)
+        if self._dtype != torch.float32:
+            self.shortcut = None
         return self
 
 
 def temper(logits: Tensor, temperature: Tensor) -> Tensor:
-    """Divide logits by a temperature for each row, keeping the top class apart.
+    """Divide differences from the largest logit by a temperature for each row.
+
+    Differences are never made smaller than a few units in the last place of 1.
 
     >>> logits = torch.tensor([[1.0, 1.5], [1.0, 1.5]])
     >>> temper(logits, torch.tensor([1.0, 1e300], dtype=torch.float64)).argmax(dim=1).tolist()
     [1, 1]
     """
-    hot = temperature[:, None]
-    cooled = logits / hot
-    peak = cooled.amax(dim=-1, keepdim=True)
+    hot = temperature[:, None].to(logits.dtype)
+    below = logits - logits.amax(dim=-1, keepdim=True)
     apart = KEPT_APART * torch.finfo(logits.dtype).eps
-    limit = peak - apart * peak.abs().clamp(min=1.0)
-    below = logits < logits.amax(dim=-1, keepdim=True)
-    kept = torch.where(below, torch.minimum(cooled, limit), peak)
-    finite = cooled.sum(dim=-1, keepdim=True).abs() < torch.inf
-    return torch.where(hot > 1.0, torch.where(finite, kept, 0.0).to(logits.dtype), logits)
+    cooled = torch.minimum(below / hot, below.clamp(min=-apart))
+    # Only a model that overflows has logits that are not finite at a finite input.
+    cooled = cooled.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return torch.where(hot > 1.0, cooled, logits)

@@ -74,7 +74,7 @@ class ProgramModule(nn.Module):
 def instance_modules(network: Network) -> list[ProgramModule]:
     """One module for each instance, in the model's own floating-point type.
 
-    Weights that are all float32 numbers came from a float32 model, and are run as such.
+    If all matrices hold float32 numbers, they came from a float32 model, which is run as such.
     """
     modules: dict[int, ProgramModule] = {}
     for group in network.groups:
@@ -84,7 +84,12 @@ def instance_modules(network: Network) -> list[ProgramModule]:
 
 
 def _own_type(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    floats = [value for value in weights.values() if value.is_floating_point()]
+    # Vectors do not count: batch norm was folded into them, in double precision.
+    floats = [
+        value
+        for value in weights.values()
+        if value.is_floating_point() and sum(length > 1 for length in value.shape) > 1
+    ]
     single = bool(floats) and all(torch.equal(v, v.float().to(v.dtype)) for v in floats)
     return {
         name: value.float() if single and value.is_floating_point() else value

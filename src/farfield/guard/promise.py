@@ -25,7 +25,7 @@ def tolerance(classes: int, epsilon: float) -> float:
     The largest class has ``1 / (1 + sum_j exp(z_j - z_i)) <= 1 / (1 + (K - 1) exp(-tau))``.
 
     >>> round(tolerance(2, 0.01), 6), round(tolerance(10, 0.01), 6)
-    (0.040005, 0.106073)
+    (0.040005, 0.106483)
     """
     if not (isinstance(epsilon, float | int) and 0 < epsilon < 1 - 1 / classes):
         raise InputError(
@@ -79,17 +79,14 @@ def with_rounding(line: Line, growth: Growth, reach: float, roundoff: float) -> 
 
     Args:
         line: The bound in real arithmetic.
-        growth: Errors of evaluation, and the sizes of the logits.
+        growth: Errors of evaluation.
         reach: Radius of the covered set: ``|u| <= reach + delta``.
         roundoff: Unit roundoff of the type in which logits are returned.
     """
-    offset, slope = growth.error_offset, growth.error_slope
-    offset += 16 * roundoff * growth.largest_offset
-    slope += 16 * roundoff * growth.largest_slope
-    return Line(
-        (line.offset + offset + slope * reach) * SLACK,
-        (line.slope + slope) * SLACK,
-    )
+    # The guard subtracts, rounds T and divides: three roundings, each relative to the difference.
+    room = (1 + 8 * roundoff) * SLACK
+    offset = line.offset + growth.error_offset + growth.error_slope * reach
+    return Line(offset * room, (line.slope + growth.error_slope) * room)
 
 
 def distance_slack(columns: int, condition: float, reach: float, distance: float) -> float:

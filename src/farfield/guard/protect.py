@@ -34,7 +34,7 @@ from farfield.guard.columns import (
 )
 from farfield.guard.cover import fit_cover
 from farfield.guard.feature_guard import FeatureGuard, fit_feature_guard
-from farfield.guard.members import Held, hold
+from farfield.guard.members import Held, hold, own_array
 from farfield.guard.model import GuardedModel
 from farfield.guard.promise import tolerance
 from farfield.guard.whitening import MetricKind, Whitening
@@ -73,7 +73,8 @@ def guard(
             their mean probability is guarded.
         X: ``(rows, *input)`` training rows; no labels are needed.
         radii: Beyond how many data radii the promise is to hold. The data radius is the largest
-            distance from the mean of a training row in the covered set.
+            distance from the mean of a training row in the covered set, or half of the set's own
+            radius if that is more.
         epsilon: How far any class may be above ``1 / K`` there.
         prototypes: Number of balls that cover the data; fewer where rows are fewer.
         held_out: Rows that only count how many are inside: an array, or a share of ``X``.
@@ -105,6 +106,7 @@ def guard(
     True
     """
     _check_options(radii, epsilon, prototypes, random_state)
+    X = own_array(X)
     example = as_example(X)
     held = hold(model, example, unread=growth is not None)
     rows = _rows(X, held, "X")
@@ -115,7 +117,7 @@ def guard(
         metric = "isotropic"
     whitening = fit_metric(flat, columns, metric)
     units = _units(whitening, flat)
-    seen = seen_combinations(units, columns)
+    seen = seen_combinations(units, columns, random_state)
     base, scores, fresh = fit_cover(units[:, list(columns.numeric)], prototypes, random_state)
     bounds = growth_bounds(held, whitening, base, seen, columns, growth)
     codes = _codes(labels, len(rows), held.classes)
@@ -134,7 +136,7 @@ def guard(
     )
     plan = choose_plan(setting, radii, epsilon)
     inner = fit_feature_guard(held, inside, prototypes, random_state) if features else None
-    metric_text = describe_metric(whitening, columns)
+    metric_text = describe_metric(whitening, columns, seen)
     draft = _certificate(plan, setting, held, metric_text, epsilon, inner)
     places = (columns.numeric, columns.categorical)
     safe = GuardedModel(held, whitening, plan.cover, seen, places, draft, inner)
@@ -165,7 +167,7 @@ def _divide(
     if held_out is None:
         return rows, None, everything
     if not isinstance(held_out, float | int):
-        return rows, _rows(held_out, held, "held_out"), everything
+        return rows, _rows(own_array(held_out), held, "held_out"), everything
     if not 0 <= held_out < 1:
         raise InputError(f"held_out must be rows, or a share in [0, 1), got {held_out!r}")
     count = int(held_out * len(rows))

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import Tensor
-
 from farfield.errors import InputError
 from farfield.guard.bounds import growth_bounds, roundoff
 from farfield.guard.calibrate import Bounded
@@ -51,13 +49,10 @@ def verify(certificate: Certificate, model: Any) -> Verification:
         raise InputError(
             f"a certificate is verified against a guarded model, got {type(model).__name__}"
         )
-    metric = replace(model.metric, mean=_plain(model.mean), matrix=_plain(model.matrix))
-    cover = Cover(_plain(model.prototypes), _plain(model.radii))
-    seen = None
-    if len(model.categorical):
-        seen = Cover(_plain(model.combinations), _plain(model.tolerated))
+    metric, cover = model.metric, model.cover
+    seen = None if model.seen is None else model.seen.cover
     reach = math.hypot(cover.reach, 0.0 if seen is None else seen.reach) * (1 + 1e-12)
-    unit, slack = float(model.unit), 1.0
+    unit, slack = model.unit, 1.0
     distance = certificate.distance
     if distance > 0:
         slack = distance_slack(len(metric.mean), metric.condition(), reach, distance)
@@ -66,10 +61,6 @@ def verify(certificate: Certificate, model: Any) -> Verification:
     allowed = tolerance(model.held.classes, certificate.epsilon)
     problems = _problems(certificate, reach, unit, slack, apart, allowed)
     return Verification(not problems, apart, allowed, line, tuple(problems))
-
-
-def _plain(values: Tensor) -> Tensor:
-    return values.detach().cpu().double()
 
 
 def _best_line(
@@ -81,7 +72,7 @@ def _best_line(
     reach: float,
 ) -> Line:
     """The growth bound that gives least at the stated distance."""
-    columns = Columns(tuple(model.numeric.tolist()), tuple(model.categorical.tolist()), ())
+    columns = Columns(tuple(model.numeric), tuple(model.categorical), ())
     if certificate.growth.method == "given":
         bounds: tuple[Bounded, ...] = (Bounded(certificate.growth, None),)
         held = model.held

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
-from torch import Tensor
+from torch import Tensor, nn
 
 from farfield.exact.bounded import SLACK, gamma
 
@@ -31,6 +31,8 @@ LEAST_VARIANCE = 1e-3
 ROWS_PER_COLUMN, MOST_COLUMNS = 5, 512
 # Beyond these, products could overflow to infinities of both signs, and squares do overflow.
 LARGEST_INPUT, LARGEST_UNIT = 1e200, 1e160
+# With factors below this no float32 number leaves the range of float64 squares.
+LARGEST_FACTOR = 1e100
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,13 @@ class Whitening:
     constant: int
 
     def apply(self, rows: Tensor) -> Tensor:
-        """Map ``(rows, columns)`` float64 to whitened units.
+        """Map ``(rows, columns)`` float64 to whitened units."""
+        units: Tensor = Whiten(self)(rows)
+        return units
 
-        Values too large for float64 products are cut off, where squares overflow to infinity.
-        """
-        return whiten(rows, self.mean, self.matrix)
+    def turned(self) -> Tensor:
+        """``W'``, laid out for ``rows @ W'``; its diagonal unless full."""
+        return self.matrix.T.contiguous() if self.kind == "full" else self.matrix.clone()
 
     def inverse(self) -> tuple[Tensor, float]:
         """Directions in the input for each whitened unit, and a bound on what they miss.
@@ -97,11 +101,38 @@ class Whitening:
         return what
 
 
-def whiten(rows: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
-    """Evaluate ``W (x - mean)`` on ``(rows, columns)``; see :meth:`Whitening.apply`."""
-    centred = (rows - mean).clamp(-LARGEST_INPUT, LARGEST_INPUT)
-    units = centred @ matrix.T if matrix.ndim == 2 else centred * matrix
-    return units.clamp(-LARGEST_UNIT, LARGEST_UNIT)
+class Whiten(nn.Module):
+    """Evaluates ``W (x - mean)`` on ``(rows, columns)`` float64.
+
+    Values too large for products in float64 are cut off, where squares overflow to infinity.
+
+    Args:
+        metric: The units.
+        bounded: Whether inputs are known to be in the range of float32, where nothing overflows.
+    """
+
+    mean: Tensor
+    matrix: Tensor
+    turned: Tensor
+
+    def __init__(self, metric: Whitening, *, bounded: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("mean", metric.mean.double())
+        self.register_buffer("matrix", metric.matrix.double())
+        self.register_buffer("turned", metric.turned(), persistent=False)
+        self.bounded = bounded and float(metric.matrix.abs().max()) < LARGEST_FACTOR
+
+    def numbers(self) -> tuple[Tensor, Tensor]:
+        """Mean and matrix on the CPU."""
+        return self.mean.detach().cpu(), self.matrix.detach().cpu()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Map rows to whitened units."""
+        centred = rows - self.mean
+        if not self.bounded:
+            centred = centred.clamp(-LARGEST_INPUT, LARGEST_INPUT)
+        units = centred @ self.turned if self.turned.ndim == 2 else centred * self.turned
+        return units if self.bounded else units.clamp(-LARGEST_UNIT, LARGEST_UNIT)
 
 
 def fit_whitening(rows: Floats, kind: MetricKind | None = None) -> Whitening:

@@ -41,8 +41,6 @@ class Growth:
         offset: Largest difference at the mean of the data.
         slope: Growth of differences for each whitened unit.
         lipschitz: Whether ``slope`` bounds the change between any two inputs.
-        largest_offset: The same two for the logits themselves,
-        largest_slope: which the guard's own rounding depends on.
         error_offset: How far the model's floating-point evaluation can be off, a difference of
         error_slope: logits, at the mean and for each whitened unit.
     """
@@ -51,8 +49,6 @@ class Growth:
     offset: float
     slope: float
     lipschitz: bool
-    largest_offset: float
-    largest_slope: float
     error_offset: float = 0.0
     error_slope: float = 0.0
 
@@ -67,8 +63,6 @@ class Growth:
             max(self.offset, other.offset),
             max(self.slope, other.slope),
             self.lipschitz and other.lipschitz,
-            max(self.largest_offset, other.largest_offset),
-            max(self.largest_slope, other.largest_slope),
             max(self.error_offset, other.error_offset),
             max(self.error_slope, other.error_slope),
         )
@@ -134,11 +128,7 @@ def _bound(
     out = follow(program, domain, form, weights)
     rates, values = out.rates(domain.blocks).flatten(), out.centre.flatten().abs()
     error = [2 * math.sqrt(2.0) * each * SLACK for each in out.error]
-    own = 1 if network.one_logit else network.classes
-    if domain.paired:
-        offset, slope = values[own:].max(), rates[own:].max()
-        values, rates = values[:own], rates[:own]
-    elif network.one_logit:
+    if domain.paired or network.one_logit:
         offset, slope = values.max(), rates.max()
     else:
         top = rates.topk(2).values.sum()
@@ -148,15 +138,13 @@ def _bound(
         float(offset) * SLACK,
         float(slope) * SLACK,
         True,
-        float(values.max()) * SLACK,
-        float(rates.max()) * SLACK,
         error[0],
         error[1],
     )
 
 
 class _Paired(GrowthDomain):
-    """Reads the last layer as logits and all their differences: ``|w_i - w_j|``, not the sum."""
+    """Reads the last layer as all differences of logits: ``|w_i - w_j|``, not the sum of two."""
 
     def __init__(
         self, block: Any, roundoff: float, room: int, program: Program, classes: int
@@ -179,10 +167,9 @@ class _Paired(GrowthDomain):
 
 
 def _differences(classes: int) -> Tensor:
-    """``(classes + pairs, classes)``: each class, then each difference of two."""
+    """``(pairs, classes)``: one class minus another."""
     one = torch.eye(classes, dtype=torch.float64)
-    pairs = [one[i] - one[j] for i, j in combinations(range(classes), 2)]
-    return torch.cat([one, torch.stack(pairs)])
+    return torch.stack([one[i] - one[j] for i, j in combinations(range(classes), 2)])
 
 
 def follow(

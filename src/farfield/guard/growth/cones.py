@@ -41,8 +41,7 @@ def bound_by_cones(
     Args:
         network: In float64.
         metric: Whitened units.
-        lipschitz: The bound of :func:`bound_growth`, for the cones and for what biases do not
-            change: the sizes of logits, and rounding.
+        lipschitz: The bound of :func:`bound_growth`, for the cones and for rounding.
         budget: How many directions to look at.
     """
     if math.prod(network.input_shape) > MOST_INPUTS:

@@ -1,0 +1,122 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from farfield.errors import InputError
+from farfield.guard import guard, load
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "safe.safetensors"
+
+
+def test_numbers_and_promise_come_back(safe, everywhere, path):
+    safe.save(path)
+    again = load(path)
+    assert torch.equal(again(everywhere), safe(everywhere))
+    assert again.certificate == safe.certificate
+    assert again.certificate.verify(again)
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3)
+        self.last = nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = torch.max_pool2d(torch.relu(self.norm(self.first(x))), 2)
+        return torch.softmax(self.last(x.flatten(2).mean(dim=2)), dim=1)
+
+
+def test_a_model_s_own_code_is_not_needed(path):
+    torch.manual_seed(0)
+    model = Network()
+    model(torch.rand(50, 1, 6, 6))  # gives batch norm its statistics
+    images = torch.rand(60, 1, 6, 6)
+    safe = guard(model.eval(), images, prototypes=4, held_out=None)
+    safe.save(path)
+    again = load(path)
+    assert torch.allclose(again(images), safe(images), atol=1e-5)
+    assert torch.allclose(again.probabilities(images), model(images), atol=1e-5)
+
+
+def test_categories_features_and_ensembles_come_back(mlp, table, path):
+    members = [mlp(8, 6, 3, seed=seed) for seed in range(2)]
+    for model, options in [
+        (members, {"categorical": [(3, 4, 5, 6), 7]}),
+        (members[0], {"features": True}),
+    ]:
+        safe = guard(model, table, **options)
+        safe.save(path)
+        again = load(path)
+        x = torch.tensor(np.vstack([table, table * 30]), dtype=torch.float32)
+        assert torch.allclose(again(x), safe(x), atol=1e-6)
+        assert again.certificate.verify(again)
+
+
+def test_nothing_is_left_behind_on_failure(safe, tmp_path):
+    with pytest.raises(InputError, match="folder"):
+        safe.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_and_foreign_files(tmp_path, path):
+    with pytest.raises(InputError, match="no file"):
+        load(path)
+    path.write_bytes(b"not a file")
+    with pytest.raises(InputError, match="damaged"):
+        load(path)
+    save_file({"a": torch.zeros(1)}, path)
+    with pytest.raises(InputError, match="guarded model"):
+        load(path)
+
+
+@pytest.mark.parametrize("size", [10, 200, 1500, -40])
+def test_truncated_files(safe, path, size):
+    safe.save(path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError, match="damaged"):
+        load(path)
+
+
+def _rewritten(path, change):
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["farfield"])
+    change(header)
+    save_file(load_file(path), path, metadata={"farfield": json.dumps(header)})
+
+
+def test_operations_outside_of_the_rule_table_are_refused(safe, path):
+    safe.save(path)
+
+    def call_something_else(header):
+        header["guard"]["members"][0]["program"]["steps"][0]["target"] = "aten.from_file.default"
+
+    _rewritten(path, call_something_else)
+    with pytest.raises(InputError, match="from_file"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["guard"].pop("certificate"),
+        lambda h: h["guard"].pop("members"),
+        lambda h: h["guard"]["members"][0]["places"].clear(),
+        lambda h: h["guard"]["members"][0]["program"].pop("steps"),
+        lambda h: h.update(version=99),
+    ],
+)
+def test_damaged_headers(safe, path, change):
+    safe.save(path)
+    _rewritten(path, change)
+    with pytest.raises(InputError):
+        load(path)
