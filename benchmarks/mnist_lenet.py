@@ -17,6 +17,7 @@ from farfield.estimators.images import ImageSettings, train_images
 from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.networks.lenet import lenet
 from farfield.objectives import ACET, PGD, ImageNoise
+from farfield.objectives.attacks_values import log_confidence
 
 QUESTION = (
     "LeNet on MNIST trained plainly, with CEDA and with ACET within minutes on a CPU: test error, "
@@ -135,7 +136,8 @@ def measure() -> dict[str, Any]:
         trained = _train(data, name)
         measured = part("mnist_lenet", f"{name}-table", lambda n=name: _evaluate(data, n))
         far = part("mnist_lenet", f"{name}-far", lambda n=name: _far_field(data, n))
-        results[name] = {**trained, **measured, "far field": far}
+        slopes = part("mnist_lenet", f"{name}-slopes", lambda n=name: _slopes(data, n))
+        results[name] = {**trained, **measured, "slopes": slopes, "far field": far}
     plain = results["plain"]["test_error_percent"]
     numbers: dict[str, Any] = {}
     for name, result in results.items():
@@ -227,6 +229,20 @@ def _evaluate(data: Path, name: str) -> dict[str, Any]:
         progress=lambda model, set_name: print(f"  {model}: {set_name}", file=sys.stderr),
     )
     return _report(table, name, time.perf_counter() - start)
+
+
+def _slopes(data: Path, name: str) -> dict[str, float]:
+    """Count the noise images on which an attack has nothing to follow."""
+    images = noise(idx(data / "mnist" / "train-images-idx3-ubyte.gz")[:, None], ATTACKED_NOISE)
+    module = network(name).requires_grad_(False)
+    leaf = images.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(log_confidence([module])(leaf).sum(), leaf)
+    hidden = module[:-1](images)
+    return {
+        "noise_images": ATTACKED_NOISE,
+        "without_slope": float((slope.flatten(1) == 0).all(1).double().mean()),
+        "all_hidden_units_off": float((hidden == 0).all(1).double().mean()),
+    }
 
 
 def _far_field(data: Path, name: str) -> dict[str, Any]:

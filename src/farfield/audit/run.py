@@ -145,7 +145,7 @@ def audit(
     >>> model = ff.ReLUClassifier(hidden=(10,), epochs=5, random_state=0).fit(X, y)
     >>> result = ff.audit(model, X, y, directions=50)
     >>> sorted(result.blindness), result.passed
-    (['axes', 'data', 'random'], True)
+    (['axes', 'circle', 'data', 'random'], True)
     """
     settings = Settings(
         threshold, max_blind, samples, directions, tuple(pairs), engine, int(random_state)
