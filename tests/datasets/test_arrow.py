@@ -210,7 +210,7 @@ def test_what_does_not_fit_the_earlier_table_is_refused(csv, later, message):
         read_csv(csv(later, "later.csv"), label=label, like=first)
 
 
-WHOLE_GZIP = gzip.compress(("a,b\n" + "1,2\n" * 5000).encode())
+WHOLE_GZIP = gzip.compress(("a,b\n" + "1,2\n" * 5000).encode(), mtime=0)
 
 BROKEN = {
     "empty": (b"", "data.csv: the file is empty"),
@@ -218,7 +218,7 @@ BROKEN = {
     "header only": (b"a,b\n", "no data rows"),
     "cut off gzip": (WHOLE_GZIP[:-20], "cut off or damaged"),
     "damaged gzip": (WHOLE_GZIP[:30] + b"xxxx" + WHOLE_GZIP[34:], "cut off or damaged"),
-    "gzip of nothing": (gzip.compress(b""), "the file is empty"),
+    "gzip of nothing": (gzip.compress(b"", mtime=0), "the file is empty"),
     "short row": (b"a,b\n1,2\n3\n", "Expected 2 columns, got 1: 3"),
     "long row": (b"a,b\n1,2\n3,4,5\n", "Expected 2 columns, got 3"),
     "same name twice": (b"a,b,a\n1,2,3\n", r"occur twice: \['a'\]"),
