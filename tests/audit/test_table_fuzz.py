@@ -36,7 +36,14 @@ def seeds():
     idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 4, 4) + images.tobytes()
     cifar = {b"data": rng.integers(0, 256, (2, 3072), dtype=np.uint8), b"labels": [3, 4]}
     whole = [file.getvalue() for file in (parquet, npz, packed, npy, pictures)]
-    return [csv, gzip.compress(csv), idx, gzip.compress(idx), pickle.dumps(cifar, 4), *whole]
+    return [
+        csv,
+        gzip.compress(csv, mtime=0),
+        idx,
+        gzip.compress(idx, mtime=0),
+        pickle.dumps(cifar, 4),
+        *whole,
+    ]
 
 
 SEEDS = seeds()
