@@ -82,6 +82,12 @@ class Opened:
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
 
+    def wait(self, happened):
+        """Until something has happened; an error if it does not within seconds."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.driver, timeout=20, poll_frequency=0.05).until(lambda _: happened())
+
     def values(self, key):
         """The keys of the rows that are shown, in their order."""
         script = (
@@ -199,7 +205,8 @@ def test_rays_answer_to_pointer_and_keyboard(visit, browser):
     assert "energy" in told.text
     assert "random 1" in page.one("#ray-caption").text
     page.one("#ray-table summary").click()
-    assert len(page.all("#ray-table tbody tr")) == 92
+    # A browser tells of an opened part when it comes to it, after the click.
+    page.wait(lambda: len(page.all("#ray-table tbody tr")) == 92)
 
 
 def test_surfaces_answer_to_pointer_and_keyboard(visit, browser):
