@@ -205,3 +205,24 @@ def test_where_clipped_rays_come_to_rest():
     still = rays_of(network, [0.0, 0.5, 0.5], [2.0, 1.0, 0.5], INF, ff.Box(0.0, 1.0), "project")
     assert skipping.settled(network, still) == 1.0
     assert skipping.settled(network, rays_of(network, *ray_of(network, 0), 2.0, None, "stop")) == 2
+
+
+@pytest.mark.parametrize("kinks", [0.0, 5.0, 500.0])
+def test_rays_end_however_often_bounds_fail(monkeypatch, kinks):
+    # Rounding alone can leave a unit open: then no window is short enough.
+    def hopeless(self, edges):
+        count = len(edges) - 1
+        return torch.full((count,), -0.03), torch.full((count,), 0.004), torch.full((count,), kinks)
+
+    network = captured("mlp", 0)
+    rays = rays_of(network, *ray_of(network, 1), INF, None, "stop")
+    ((_, walk),) = walks(network, None, stretches.BUDGET)
+    windows = WindowWalk(walk.program, walk.constants, None)
+    skipper = skipping.Skipper(network, windows, rays, 0.999)
+    monkeypatch.setattr(skipping.Skipper, "_look", hopeless)
+    low, rounds = 0.0, 0
+    while low < 1e6:
+        low = skipper.advance(low, 1e6)
+        rounds += 1
+    assert rounds < 80
+    assert skipper.skipped == 0

@@ -66,6 +66,7 @@ class Skipper:
     Attributes:
         reached: Up to where nothing can be.
         skipped: How many windows were skipped.
+        followed: How long the last stretch was whose pieces had to be followed.
     """
 
     def __init__(self, network: Network, walk: WindowWalk, rays: Rays, confidence: float) -> None:
@@ -78,7 +79,7 @@ class Skipper:
         self.most = math.inf
         self.largest_batch = max(1, min(BATCH, LARGEST // walk.program.width))
         self.batch = self.largest_batch
-        self.reached = 0.0
+        self.reached = self.followed = 0.0
         self.skipped = 0
         self._looks = 0
 
@@ -110,11 +111,24 @@ class Skipper:
                 break
             density = float(kinks.sum() / (edges[-1] - edges[0]))
             if failures > PATIENCE:
-                return min(stop, self.reached + first_failed)
+                return self._follow(start, stop, first_failed)
             if self.width < before and density * self.width < FEW:
                 # Too close to the goal: following the pieces is cheaper than bounds on them.
-                return min(stop, self.reached + max(STRETCH / max(density, 1e-300), before))
+                length = max(STRETCH / max(density, 1e-300), before)
+                return self._follow(start, stop, length)
         return stop
+
+    def _follow(self, start: float, stop: float, length: float) -> float:
+        """Up to where pieces are followed: ever further, while no window can be skipped.
+
+        What rounding leaves open about units that are next to a kink is there in windows of any
+        width, so that bounds can fail however short the windows are made.
+        """
+        if self.reached == start:
+            length = max(length, 2 * self.followed)
+            self.width = self.most = length
+        self.followed = length
+        return min(stop, self.reached + length)
 
     def _edges(self, stop: float) -> Tensor:
         """Where the next windows begin and end."""
