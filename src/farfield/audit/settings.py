@@ -1,0 +1,42 @@
+"""How much an audit looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from farfield.audit.rows import EngineName
+from farfield.errors import InputError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much an audit looks at; all of it is written down in the result.
+
+    Attributes:
+        threshold: The confidence at infinity from which on a direction is blind.
+        max_blind: The blind share that is allowed, or ``None`` for no limit.
+        samples: Rows of the data that distances, curves and detection are computed from.
+        directions: Sampled directions per family.
+        pairs: Pairs of features to draw; chosen by their effect if empty.
+        engine: Where the row-parallel parts run.
+        seed: Of everything that is sampled.
+    """
+
+    threshold: float = 0.99
+    max_blind: float | None = None
+    samples: int = 2000
+    directions: int = 1000
+    pairs: tuple[tuple[str, str], ...] = ()
+    engine: EngineName = "local"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise InputError(f"threshold must lie in (0, 1], got {self.threshold}; try 0.99")
+        if self.max_blind is not None and not 0 <= self.max_blind <= 1:
+            raise InputError(f"max_blind is a share from 0 to 1, got {self.max_blind}")
+        if self.samples < 2 or self.directions < 1:
+            raise InputError(
+                f"samples must be at least 2 and directions at least 1, got {self.samples} and "
+                f"{self.directions}"
+            )
