@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.missing import NotHere
 from farfield.datasets import RegressionSplits, uci_regression
 from farfield.estimators import EnsembleRegressor
+from farfield.reproduce.uci import PUBLISHED, RATES
 
 QUESTION = (
     "Deep ensembles on UCI regression, the standard splits: 5 members, 50 hidden units, 40 epochs, "
@@ -17,22 +18,9 @@ QUESTION = (
     "power, wine and yacht is the NLL within one standard error of theirs, or better?"
 )
 TARGETS = {"sets_within_one_standard_error_or_better": ">= 5"}
-# RMSE and NLL as the paper prints them, with one standard error over splits.
-PUBLISHED = {
-    "boston": ((3.28, 1.00), (2.41, 0.25)),
-    "energy": ((2.09, 0.29), (1.38, 0.22)),
-    "kin8nm": ((0.09, 0.00), (-1.20, 0.02)),
-    "power": ((4.11, 0.17), (2.79, 0.04)),
-    "wine_red": ((0.64, 0.04), (0.94, 0.12)),
-    "yacht": ((1.58, 0.48), (1.18, 0.21)),
-    "naval": ((0.00, 0.00), (-5.63, 0.05)),
-    "protein": ((4.71, 0.06), (2.83, 0.02)),
-}
 # The larger sets on fewer splits; naval and protein do not count towards the target.
 SPLITS = {"naval": 10, "protein": 5}
 COUNTED = ("boston", "energy", "kin8nm", "power", "wine_red", "yacht")
-# The rate is chosen per set on rows held out from the first split's training rows.
-RATES = (0.003, 0.01, 0.03)
 
 
 def measure() -> dict[str, Any]:
