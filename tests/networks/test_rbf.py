@@ -82,3 +82,19 @@ def test_the_radius_is_the_theorems() -> None:
     )
     with pytest.raises(InputError, match="eps"):
         rbf.certificate_radius(0)
+
+
+def test_gradients_are_those_of_the_formula_near_and_vanish_far_away() -> None:
+    rbf = network(1, 3, 2.0, unequal=True)
+    points = torch.randn(5, 3, generator=torch.Generator().manual_seed(3)).double()
+    # A point on a centre, and points whose squared distances overflow.
+    points = torch.cat(
+        [points, rbf.centres[:1], points.new_tensor([[1e200, 0, 0], [0, -1e300, 0]])]
+    )
+    points.requires_grad_()
+    (slopes,) = torch.autograd.grad(rbf(points)[:, 0].sum(), points)
+    apart = (points.detach()[:6, None] - rbf.centres) / rbf.scale
+    bumps = torch.exp(-rbf.gamma * apart.square().sum(-1)) * rbf.weight[0].detach()
+    expected = (-2 * rbf.gamma * bumps[..., None] * apart / rbf.scale).sum(1)
+    torch.testing.assert_close(slopes[:6], expected)
+    assert slopes[6:].tolist() == [[0.0, 0.0, 0.0]] * 2

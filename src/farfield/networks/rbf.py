@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from farfield.errors import InputError
 
+# In units of the scale; its square is still a number in single precision.
+FARTHEST = 1e18
+
 
 class RBFNetwork(nn.Module):
     """Logits ``sum_l alpha_kl exp(-gamma |(x - c_l) / scale|^2)``.
@@ -43,9 +46,15 @@ class RBFNetwork(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map ``(rows, features)`` to ``(rows, classes)``."""
-        # Differences first: expanding the square would give inf - inf far away.
-        apart = ((inputs.unsqueeze(1) - self.centres) / self.scale).square().sum(-1)
-        return (-self.gamma * apart).exp() @ self.weight.T
+        # Differences, not products of matrices: expanding the square gives inf - inf far away.
+        apart = torch.cdist(
+            inputs / self.scale,
+            self.centres / self.scale,
+            compute_mode="donot_use_mm_for_euclid_dist",
+        )
+        # Nothing is left of a bump at this distance; a square that overflows has no gradient.
+        squares = apart.clamp(max=FARTHEST).square()
+        return (-self.gamma * squares).exp() @ self.weight.T
 
     def certificate_radius(self, eps: float) -> float:
         """Return the distance to all centres beyond which no class is eps away from ``1 / K``.
