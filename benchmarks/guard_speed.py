@@ -46,7 +46,7 @@ def _measure() -> dict[str, float]:
         "guarded_row": lambda: safe(inside[:1]),
     }
     with torch.no_grad():
-        best = in_turn(calls, 200)
+        best = in_turn(calls, 600)
     return {
         "guard_100000_rows_seconds": seconds,
         "batch_1000_overhead": best["guarded"] / best["plain"],

@@ -52,6 +52,19 @@ def test_the_shortcut_changes_no_number(safe, moons):
     assert bool((safe.temperature(rows)[sure] == 1.0).all())
 
 
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_the_shortcut_knows_what_single_precision_does_to_the_mean(mlp, kind):
+    # Steps of single precision at a million are a third of the standard deviation.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 2)) * [0.2, 1.0] + [1e6 - 0.03, 0.0]
+    safe = guard(mlp(2, 8, 2).float(), rows, metric=kind, prototypes=8)
+    steps = torch.arange(-40, 41) * 2.0**-4
+    grid = torch.cartesian_prod(1e6 + steps, torch.linspace(-4, 4, 401)).float()
+    sure = safe.shortcut(grid)
+    assert bool((safe.temperature(grid)[sure] == 1.0).all())
+    assert bool((safe.temperature(grid) == 1.0).any())
+
+
 def test_one_row_and_many_agree(safe, everywhere):
     together = safe(everywhere[:50])
     apart = torch.cat([safe(row[None]) for row in everywhere[:50]])

@@ -23,22 +23,31 @@ class Shortcut(nn.Module):
     """
 
     mean: Tensor
-    matrix: Tensor
+    scale: Tensor
     product: Tensor
     powers: Tensor
 
     def __init__(self, metric: Whitening, cover: Cover) -> None:
         super().__init__()
-        centres = cover.prototypes
-        columns = centres.shape[1]
-        # (u, |u|^2) times this, plus the powers, is |u - c|^2 - rho^2, with its error on top.
-        error = 32 * (columns + 16) * 2.0**-24 * metric.condition()
-        product = torch.cat([-2.0 * centres.T, torch.full((1, len(centres)), 1.0 + error)])
+        centres, radii = cover.prototypes, cover.radii
+        self.columns = centres.shape[1]
+        self.full = metric.kind == "full"
+        # |u|^2 - 2 u c + |c|^2 - rho^2, of which the first is the same for all balls. Errors are
+        # relative to |u|^2 + |c|^2 + rho^2, but for the mean's, which moves u by a constant.
+        error = 32 * (self.columns + 16) * 2.0**-24 * metric.condition()
+        moved = 2 * float(metric.apply(metric.mean.float().double()[None]).norm())
         squares = centres.square().sum(dim=1)
-        powers = squares - cover.radii.square() + error * (squares + cover.radii.square())
+        powers = squares - radii.square() + error * (squares + radii.square()) + 2 * moved * radii
+        product = -2.0 * centres.T
+        if self.full:
+            turned = metric.turned()
+            product = torch.cat([turned, turned @ product], dim=1)
+            powers = torch.cat([powers.new_zeros(self.columns), powers])
+        self.grown = 1.0 + error
+        scale = metric.matrix.new_ones(()) if self.full else metric.matrix
         for name, value in {
             "mean": metric.mean,
-            "matrix": metric.turned(),
+            "scale": scale,
             "product": product,
             "powers": powers,
         }.items():
@@ -46,8 +55,12 @@ class Shortcut(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Look at ``(rows, columns)`` float32."""
-        centred = rows - self.mean
-        units = centred @ self.matrix if self.matrix.ndim == 2 else centred * self.matrix
-        units = torch.cat([units, units.square().sum(dim=1, keepdim=True)], dim=1)
-        inside: Tensor = torch.addmm(self.powers, units, self.product).amin(dim=1) < 0.0
+        units = rows - self.mean
+        if self.full:
+            both = torch.addmm(self.powers, units, self.product)
+            units, other = both[:, : self.columns], both[:, self.columns :]
+        else:
+            units = units * self.scale
+            other = torch.addmm(self.powers, units, self.product)
+        inside: Tensor = other.amin(dim=1) < units.square().sum(dim=1) * -self.grown
         return inside
