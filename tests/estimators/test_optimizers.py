@@ -1,0 +1,50 @@
+"""Optimisers over flat buffers, against torch's own."""
+
+import pytest
+import torch
+
+from farfield.estimators.optimizers import SGD, Adam
+from farfield.networks.parameters import Parameters
+
+SIZES = {"small": 7, "at the limit": Adam.SMALL, "below it": Adam.SMALL - 1}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_steps_are_those_of_torch(name: str, size: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    parameters = Parameters([(2, size)])
+    parameters.values.normal_(generator=generator)
+    theirs = parameters.values.clone().requires_grad_()
+    adam = name == "adam"
+    ours = Adam(parameters) if adam else SGD(parameters, 0.9)
+    reference = torch.optim.Adam([theirs]) if adam else torch.optim.SGD([theirs], momentum=0.9)
+    for step in range(40):
+        gradient = torch.randn(2 * size, generator=generator) * 10.0 ** (step % 5 - 3)
+        parameters.gradient.copy_(gradient)
+        theirs.grad = gradient.clone()
+        rate = 0.01 if step < 20 else 0.001
+        reference.param_groups[0]["lr"] = rate
+        reference.step()
+        ours.step(rate)
+    torch.testing.assert_close(parameters.values, theirs.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_members_are_trained_as_if_alone() -> None:
+    generator = torch.Generator().manual_seed(1)
+    gradients = torch.randn(30, 5, 900, generator=generator)
+    values = torch.randn(5, 900, generator=generator)
+
+    def run(members: slice) -> torch.Tensor:
+        own = values[members]
+        parameters = Parameters([(len(own), 900)])
+        parameters.values.copy_(own.flatten())
+        adam = Adam(parameters)
+        for gradient in gradients:
+            parameters.gradient.copy_(gradient[members].flatten())
+            adam.step(0.01)
+        return parameters.values.view_as(own).clone()
+
+    together = run(slice(None))
+    for member in range(5):
+        torch.testing.assert_close(together[member : member + 1], run(slice(member, member + 1)))
