@@ -1,8 +1,12 @@
 """An audit with a guard: before and after, and guarded models themselves."""
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 import farfield as ff
+from farfield.audit.schema import FeatureSchema, Schema
 from farfield.errors import InputError
 
 
@@ -22,6 +26,48 @@ def test_before_and_after(moons):
     attacked = found.certificate["largest probability an attack found there"]
     assert attacked <= found.certificate["largest probability allowed beyond the radius"]
     assert found.certificate["rows with the same class"] == 1.0
+
+
+def test_features_before_and_after(moons):
+    model, data = moons
+    safe = ff.guard(model, data.X, random_state=0)
+    found = ff.audit(safe, data.X, data.y, features=["x", "y"], directions=10).guard.features
+    assert [each.name for each in found] == ["x", "y"]
+    middle = np.median(data.X, axis=0)
+    for place, each in enumerate(found):
+        assert min(each.before) > 0.99
+        assert each.after == (0.5, 0.5)
+        low, high = each.certified
+        assert low < data.X[:, place].min() < data.X[:, place].max() < high
+        rows = np.tile(middle, (4, 1))
+        rows[:, place] = [low, high, 2 * low, 100 * high]
+        lengths = safe.units(torch.from_numpy(rows)).norm(dim=1)
+        assert lengths[:2].tolist() == pytest.approx([safe.certificate.radius] * 2, rel=1e-6)
+        assert safe.predict_proba(rows).max() <= safe.certificate.largest_probability + 1e-6
+
+
+def test_bounded_and_categorical_features_before_and_after():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, 300).clip(0),
+            "dose": rng.normal(size=300),
+            "unit": rng.choice(["a", "b"], 300),
+        }
+    )
+    y = (table["dose"] + (table["unit"] == "a") > 0.5).to_numpy().astype(int)
+    X = np.column_stack(
+        [table["age"], table["dose"], table["unit"] == "a", table["unit"] == "b"]
+    ).astype(float)
+    model = ff.ReLUClassifier(hidden=(8,), epochs=15, random_state=0).fit(X, y)
+    schema = Schema(features={"age": FeatureSchema(low=0.0)})
+    found = ff.audit(model, table, y, guard=True, schema=schema, directions=10).guard
+    age, dose = found.features
+    assert (age.name, dose.name) == ("age", "dose")
+    assert age.certified[0] is None
+    assert age.after[0] <= age.before[0]
+    assert age.after[1] == dose.after[0] == 0.5
+    assert age.certified[1] > 100
 
 
 def test_a_guarded_model_is_not_blind_by_proof(moons, tmp_path):

@@ -18,6 +18,7 @@ from farfield.audit.findings import (
     End,
     Family,
     Feature,
+    GuardedFeature,
     Health,
     ModelFacts,
     OutSet,
@@ -231,6 +232,10 @@ GUARD = Comparison(
     {"accuracy": (0.956, 0.956), "blind, features": (1.0, 0.0), "blind, random": (0.998, 0.0),
      "ece": (0.023, 0.022)},
     {"radii": 3.0, "epsilon": 0.01, "bound": "product of operator norms", "growth": 118.2},
+    (
+        GuardedFeature("mean radius", "mm", (1.0, 0.98), (0.5, 0.5), (-41.0, 77.3)),
+        GuardedFeature("share", "", (0.7, None), (0.64, None), (None, None)),
+    ),
 )  # fmt: skip
 PROVENANCE = Provenance(
     "0.1.0",
@@ -456,7 +461,12 @@ def hostile():
         pictures=(picture,),
         collapses=(Collapse(first, "up", NAN, INF, -INF),),
         remedies=(Remedy(first, HOSTILE[1], True, HOSTILE[4]),),
-        guard=Comparison(first, {first: (NAN, INF)}, {first: HOSTILE[1], "x": NAN}),
+        guard=Comparison(
+            first,
+            {first: (NAN, INF)},
+            {first: HOSTILE[1], "x": NAN},
+            (GuardedFeature(first, HOSTILE[1], (NAN, INF), (-INF, None), (NAN, INF)),),
+        ),
         provenance=replace(base.provenance, versions={first: first}, settings={first: first}),
     )  # fmt: skip
 

@@ -44,7 +44,9 @@ def test_tables_have_as_many_cells_as_columns(name):
 
 
 def test_every_table_is_there():
-    assert set(audit_tables(samples.tabular())) == {"families", "features", "health", "detection"}
+    usual = {"families", "features", "health", "detection"}
+    assert set(audit_tables(samples.tabular())) == {*usual, "guard"}
+    assert set(audit_tables(samples.tabular(guard=False))) == usual
     assert set(audit_tables(samples.regressor())) == {"families", "spread", "health"}
     assert audit_tables(samples.bare()) == {}
     assert audit_tables(samples.tabular())["features"].count("\\\\\n") == 31

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from farfield.audit.findings import Comparison
+from farfield.audit.findings import Comparison, End, Feature, GuardedFeature
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate
 from farfield.guard.compare import Side, compare
@@ -18,6 +20,8 @@ from farfield.guard.protect import guard
 KEPT_OUT = 5
 # The promise: beyond three data radii no class above 1/K + 0.01.
 RADII, EPSILON = 3.0, 0.01
+# Rows that are moved to a feature's bound.
+MOVED = 100
 
 
 def guarded(
@@ -42,13 +46,14 @@ def before_and_after(
     *,
     threshold: float,
     seed: int,
+    table: Sequence[Feature] = (),
     given: GuardedModel | None = None,
 ) -> Comparison:
     """Compare with a given guard, or with one that is fitted on most of the sampled rows.
 
     Rows of the result: blind shares by family, accuracy, likelihood and calibration, AUROC and
     FPR95 of every out-of-distribution set by the model's own confidence, milliseconds per row and
-    per batch.
+    per batch. Features are those of the given table.
     """
     rows, labels = subject.rows, subject.labels
     apart = np.arange(len(rows)) % KEPT_OUT == 0
@@ -87,7 +92,69 @@ def before_and_after(
             "metric": certificate.metric,
             "growth": certificate.method,
         },
+        features=_features(subject, safe, table),
     )
+
+
+def _features(
+    subject: Subject, safe: GuardedModel, table: Sequence[Feature]
+) -> tuple[GuardedFeature, ...]:
+    """Every numeric feature, down and up."""
+    known = {feature.name: feature for feature in table}
+    moving = [each for each in subject.moving if each.name in known and not each.categorical]
+    if not moving:
+        return ()
+    places = np.array([each.places[0] for each in moving])
+    certified = _certified(subject, safe, places)
+    found = []
+    for each, values in zip(moving, certified, strict=True):
+        before: list[float | None] = []
+        after: list[float | None] = []
+        ends = (known[each.name].down, known[each.name].up)
+        for end in ends:
+            before.append(None if end is None else end.confidence[1])
+            after.append(None if end is None else _after(subject, safe, each.places[0], end))
+        open_ = [
+            None if end is None or end.bound is not None else float(value)
+            for end, value in zip(ends, values, strict=True)
+        ]
+        found.append(
+            GuardedFeature(
+                each.name,
+                each.unit,
+                (before[0], before[1]),
+                (after[0], after[1]),
+                (open_[0], open_[1]),
+            )
+        )
+    return tuple(found)
+
+
+def _after(subject: Subject, safe: GuardedModel, place: int, end: End) -> float:
+    """The median confidence at an end, with the guard."""
+    if end.bound is None:
+        return 1 / safe.certificate.classes
+    moved = subject.spread(MOVED).copy()
+    moved[:, place] = end.bound
+    return float(np.median(safe.predict_proba(moved).max(axis=1)))
+
+
+def _certified(subject: Subject, safe: GuardedModel, places: Any) -> Floats:
+    """Where the median row leaves the certified radius, ``(features, 2)``, for down and up."""
+    start = safe.units(torch.from_numpy(subject.centre[None]))[0].cpu().numpy()
+    matrix = safe.metric.matrix.numpy()
+    if matrix.ndim == 2:
+        along, squares = start @ matrix[:, places], np.square(matrix[:, places]).sum(axis=0)
+    else:
+        along, squares = start[places] * matrix[places], np.square(matrix[places])
+    # |u + t w| = R, for w up and down; rows outside of the radius are there from the start.
+    room = safe.certificate.radius**2 - float(start @ start)
+    ways = np.array([-1.0, 1.0])
+    along = along[:, None] * ways
+    root = np.sqrt(np.maximum(along**2 + squares[:, None] * room, 0.0))
+    steps = np.maximum((root - along) / squares[:, None], 0.0)
+    values: Floats = subject.centre[places][:, None] + ways * steps
+    return values
 
 
 def _rows(before: Side, after: Side) -> dict[str, tuple[float, float]]:

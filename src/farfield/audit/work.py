@@ -137,7 +137,7 @@ class Work:
         found = self._families()
         table = self._features()
         detected, out_sets = self._detection()
-        compared = self._guard() if guard else None
+        compared = self._guard(table) if guard else None
         judged = verdict(found, self.settings, self.task)
         if compared is not None and self.given_guard is not None:
             judged = guarded_verdict(judged, self.settings, self.given_guard)
@@ -276,7 +276,7 @@ class Work:
     def _collapses(self) -> tuple[Collapse, ...]:
         return regressors.collapses(self.subject) if self.task == "regression" else ()
 
-    def _guard(self) -> Comparison | None:
+    def _guard(self, table: tuple[Feature, ...]) -> Comparison | None:
         if self.task == "regression":
             raise InputError("guard=True needs a classifier; a regressor has no confidence")
         self._stage("guard")
@@ -289,5 +289,6 @@ class Work:
             ood,
             threshold=self.settings.threshold,
             seed=self.settings.seed,
+            table=table,
             given=self.given_guard,
         )

@@ -21,6 +21,7 @@ from farfield.report.words import (
     number,
     percent,
     plural,
+    quantity,
     score_title,
     share,
     shorten,
@@ -87,7 +88,7 @@ def print_audit(audit: Audit, console: Console) -> None:
 def listings(audit: Audit, most: int | None = SHOWN) -> list[Listing]:
     """All small tables that have rows, each cut to ``most`` of them; all rows if ``None``."""
     made: tuple[Callable[[Audit, int | None], Listing], ...] = (
-        families, features, spread, health, detection,
+        families, features, spread, health, detection, guard,
     )  # fmt: skip
     return [listing for listing in (make(audit, most) for make in made) if listing.rows]
 
@@ -160,6 +161,17 @@ def detection(audit: Audit, most: int | None = None) -> Listing:
             rows.append((_name(contest.dataset), title, *numbers))
     head = ("Data set", "Score", "AUROC", "AUPR", "FPR95")
     return Listing("Telling other data apart", head, tuple(rows))
+
+
+def guard(audit: Audit, most: int | None = None) -> Listing:
+    """Before and after the guard."""
+    found = audit.guard
+    rows = tuple(
+        (_name(metric_title(key)), quantity(before, key), quantity(after, key))
+        for key, (before, after) in ({} if found is None else found.rows).items()
+    )
+    note = "" if found is None else _name(found.promise, 600)
+    return Listing("Before and after the guard", ("Quantity", "Before", "After"), rows[:most], note)
 
 
 def _opening(audit: Audit, top: Headline) -> list[str]:

@@ -8,6 +8,7 @@ from farfield.report.audit_text import (
     detection,
     families,
     features,
+    guard,
     health,
     spread,
 )
@@ -56,8 +57,8 @@ def audit_tables(audit: Audit) -> dict[str, str]:
         audit: The audit.
 
     Returns:
-        Name of a table (``families``, ``features``, ``spread``, ``health``, ``detection``) to its
-        LaTeX; tables that would be empty are left out.
+        Name of a table (``families``, ``features``, ``spread``, ``health``, ``detection``,
+        ``guard``) to its LaTeX; tables that would be empty are left out.
     """
     made = {
         "families": families(audit),
@@ -65,6 +66,7 @@ def audit_tables(audit: Audit) -> dict[str, str]:
         "spread": spread(audit),
         "health": health(audit),
         "detection": detection(audit),
+        "guard": guard(audit),
     }
     return {
         name: _table(listing, long=name in ("features", "spread"))
