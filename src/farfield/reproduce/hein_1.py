@@ -208,8 +208,9 @@ def _summary(regions: Result, models: Mapping[str, Result]) -> list[str]:
     ]
     if "plain" in models and "ACET" in models:
         sentences.append(
-            "CEDA and ACET are as blind at infinity as plain training; what they move is the "
-            "distance at which 99.9% is reached: "
+            "Blind at infinity: "
+            + ", ".join(f"{name} {each['blind']:.1%}" for name, each in models.items())
+            + ". What CEDA and ACET move is the distance at which 99.9% is reached: "
             + ", ".join(
                 f"{name} {each['distance']:.3g}"
                 for name, each in models.items()
