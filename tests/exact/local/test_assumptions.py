@@ -1,7 +1,5 @@
 """Jacobians at infinity and the theorems' assumptions, against regions far out and by hand."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -14,22 +12,7 @@ from farfield.exact.local.assumptions import check_assumptions
 from farfield.exact.local.jacobian import far_jacobian
 from farfield.exact.local.region import linearize
 from oracles import Absolute, Pool, Residual
-
-
-def dense(seed, *widths, act=nn.ReLU):
-    generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for inputs, width in itertools.pairwise(widths):
-        layer = nn.Linear(inputs, width, dtype=torch.float64)
-        layer.weight.data.normal_(0, (2 / inputs) ** 0.5, generator=generator)
-        layer.bias.data.normal_(0, 1, generator=generator)
-        layers += [layer, act()]
-    return nn.Sequential(*layers[:-1])
-
-
-def captured(module, *shape):
-    return ff.capture(module, torch.zeros(1, *shape, dtype=torch.float64))
-
+from small_networks import captured, dense
 
 MODELS = {
     "mlp": [dense(0, 3, 8, 8, 4)],

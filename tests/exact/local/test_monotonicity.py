@@ -1,35 +1,17 @@
 """Strict monotonicity on boxes: exact regions, sampled Jacobians, and boxes built by hand."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-import farfield as ff
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.local.intervals import Interval, IntervalDomain
 from farfield.exact.local.monotonicity import check_monotonicity
 from farfield.exact.local.region import linearize
 from farfield.graph.program import walk
 from oracles import Absolute, Pool, Residual
-
-
-def dense(seed, *widths, act=nn.ReLU, bias=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for inputs, width in itertools.pairwise(widths):
-        layer = nn.Linear(inputs, width, dtype=torch.float64)
-        layer.weight.data.normal_(0, (2 / inputs) ** 0.5, generator=generator)
-        layer.bias.data.normal_(0, bias, generator=generator)
-        layers += [layer, act()]
-    return nn.Sequential(*layers[:-1])
-
-
-def captured(module, *shape):
-    return ff.capture(module, torch.zeros(1, *shape, dtype=torch.float64))
-
+from small_networks import captured, dense
 
 MODELS = {
     "relu": dense(0, 4, 6, 6, 3),

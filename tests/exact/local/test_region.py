@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import nn
 
-import farfield as ff
 from farfield.errors import InputError, NumericalOverflow, UnsupportedOperation
 from farfield.exact.local import jacobian as jacobian_module
 from farfield.exact.local import polytope
 from farfield.exact.local import region as region_module
 from farfield.exact.local.region import linearize
 from oracles import Decisions, interpret
+from small_networks import captured, dense
 
 
 class Picture(nn.Module):
@@ -34,21 +34,6 @@ class Picture(nn.Module):
         y = F.max_pool2d(F.hardtanh(self.first(x)), 3, 2, 1)
         y = y + F.leaky_relu(self.second(y), 0.1)
         return self.out(y.flatten(1)).abs()
-
-
-def dense(seed, *widths, act=nn.ReLU):
-    generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for inputs, width in itertools.pairwise(widths):
-        layer = nn.Linear(inputs, width, dtype=torch.float64)
-        layer.weight.data.normal_(0, (2 / inputs) ** 0.5, generator=generator)
-        layer.bias.data.normal_(0, 1, generator=generator)
-        layers += [layer, act()]
-    return nn.Sequential(*layers[:-1])
-
-
-def captured(module, *shape):
-    return ff.capture(module, torch.zeros(1, *shape, dtype=torch.float64))
 
 
 def points(count, *shape, seed=0):

@@ -1,6 +1,5 @@
 """Arcs of directions: the far field on 100,000 directions, rational arithmetic, known answers."""
 
-import itertools
 import math
 
 import numpy as np
@@ -15,20 +14,10 @@ import farfield as ff
 from farfield.errors import InputError, NumericalOverflow
 from farfield.exact.planar.arcs import blind_arcs
 from oracles import far_field
+from small_networks import dense
 
 ANGLES = np.random.default_rng(0).uniform(0, 2 * np.pi, 100_000)
 DIRECTIONS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
-
-
-def dense(seed, *widths, act=nn.ReLU, bias=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for inputs, width in itertools.pairwise(widths):
-        layer = nn.Linear(inputs, width, dtype=torch.float64)
-        layer.weight.data.normal_(0, (2 / inputs) ** 0.5, generator=generator)
-        layer.bias.data.normal_(0, bias, generator=generator)
-        layers += [layer, act()]
-    return nn.Sequential(*layers[:-1])
 
 
 class MaxOut(nn.Module):

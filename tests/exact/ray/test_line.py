@@ -17,6 +17,7 @@ from farfield.exact.ray.line import along
 from farfield.exact.ray.stretches import first_reaching, iterate_pieces
 from line_oracle import exact_line
 from oracles import Absolute, Pool, Residual
+from small_networks import mlp
 
 INF = float("inf")
 ARCHITECTURES = {
@@ -72,18 +73,6 @@ def build(name, draw):
     origin, direction = (DRAWS[draw](rng, (3, inputs)) for _ in range(2))
     direction[(direction == 0).all(axis=1), 0] = 1.0
     return modules, origin, direction
-
-
-def mlp(*sizes, seed=0, gain=1.5):
-    generator = torch.Generator().manual_seed(seed)
-    parts = []
-    for a, b in pairwise(sizes):
-        layer = nn.Linear(a, b, dtype=torch.float64)
-        layer.weight.data = torch.randn(b, a, generator=generator, dtype=torch.float64)
-        layer.weight.data *= gain / a**0.5
-        layer.bias.data = torch.randn(b, generator=generator, dtype=torch.float64)
-        parts += [layer, nn.ReLU()]
-    return nn.Sequential(*parts[:-1])
 
 
 def capture(module, inputs):

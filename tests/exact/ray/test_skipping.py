@@ -19,20 +19,9 @@ from farfield.exact.ray.stretches import first_reaching
 from farfield.exact.ray.window_walk import WindowWalk
 from line_oracle import exact_line
 from oracles import Residual
+from small_networks import mlp
 
 INF = float("inf")
-
-
-def mlp(*sizes, seed=0, gain=1.5):
-    generator = torch.Generator().manual_seed(seed)
-    parts = []
-    for a, b in pairwise(sizes):
-        layer = nn.Linear(a, b, dtype=torch.float64)
-        layer.weight.data = torch.randn(b, a, generator=generator, dtype=torch.float64)
-        layer.weight.data *= gain / a**0.5
-        layer.bias.data = torch.randn(b, generator=generator, dtype=torch.float64)
-        parts += [layer, nn.ReLU()]
-    return nn.Sequential(*parts[:-1])
 
 
 @functools.cache
