@@ -196,6 +196,15 @@ def test_where_clipped_rays_come_to_rest():
     assert skipping.settled(network, rays_of(network, *ray_of(network, 0), 2.0, None, "stop")) == 2
 
 
+def skipper():
+    """A search that has seen nothing yet."""
+    network = captured("mlp", 0)
+    rays = rays_of(network, *ray_of(network, 1), INF, None, "stop")
+    ((_, walk),) = walks(network, None, stretches.BUDGET)
+    windows = WindowWalk(walk.program, walk.constants, None)
+    return skipping.Skipper(network, windows, rays, 0.999)
+
+
 @pytest.mark.parametrize("kinks", [0.0, 5.0, 500.0])
 def test_rays_end_however_often_bounds_fail(monkeypatch, kinks):
     # Rounding alone can leave a unit open: then no window is short enough.
@@ -203,15 +212,29 @@ def test_rays_end_however_often_bounds_fail(monkeypatch, kinks):
         count = len(edges) - 1
         return torch.full((count,), -0.03), torch.full((count,), 0.004), torch.full((count,), kinks)
 
-    network = captured("mlp", 0)
-    rays = rays_of(network, *ray_of(network, 1), INF, None, "stop")
-    ((_, walk),) = walks(network, None, stretches.BUDGET)
-    windows = WindowWalk(walk.program, walk.constants, None)
-    skipper = skipping.Skipper(network, windows, rays, 0.999)
     monkeypatch.setattr(skipping.Skipper, "_look", hopeless)
-    low, rounds = 0.0, 0
+    search, low, rounds = skipper(), 0.0, 0
     while low < 1e6:
-        low = skipper.advance(low, 1e6)
+        low = search.advance(low, 1e6)
         rounds += 1
     assert rounds < 80
-    assert skipper.skipped == 0
+    assert search.skipped == 0
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.2, 0.25, 0.3])
+def test_windows_stay_wide_where_narrow_ones_are_no_better(monkeypatch, floor):
+    # Of a distance of 0.319, bounds take a part whatever the width, and a part with its square.
+    looks = []
+
+    def bounded(self, edges):
+        width = float(edges[1] - edges[0])
+        looks.append(width)
+        count = len(edges) - 1
+        apart = torch.full((count,), 0.319, dtype=torch.float64)
+        return apart - floor - (width / 10) ** 2, apart, torch.full((count,), 40.0)
+
+    monkeypatch.setattr(skipping.Skipper, "_look", bounded)
+    search = skipper()
+    assert search.advance(0.0, 1000.0) == 1000.0
+    # Windows of width 1 would do for any of these; there are eight in a look.
+    assert len(looks) < 250

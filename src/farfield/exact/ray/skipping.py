@@ -52,6 +52,8 @@ TRUST_GROWS, TRUST_FALLS = 1.2, 0.5
 LONGER, SHORTER = 1.5, 0.6
 # How fast a width that once failed is approached again.
 MOST_GROWS = 1.05
+# How much smaller the square of the width must be to tell what does not shrink with it.
+LEARN_FLOOR = 0.3
 
 
 class Skipper:
@@ -82,6 +84,9 @@ class Skipper:
         self.reached = self.followed = 0.0
         self.skipped = 0
         self._looks = 0
+        # What no width gets rid of, and the width and uncertainty that it is told from.
+        self._floor = 0.0
+        self._wider = math.inf, 0.0
 
     def advance(self, start: float, stop: float) -> float:
         """Skip windows from ``start`` up to :attr:`reached`; say up to where to follow pieces."""
@@ -106,6 +111,7 @@ class Skipper:
                 failures += 1
                 self.batch, self.trust = min(2, self.largest_batch), TRUST_FALLS * self.trust
                 self.most = span * SHORTER
+                self._floor /= 2
             self.width = min(self.width, self.most)
             if self.reached >= stop:
                 break
@@ -138,10 +144,22 @@ class Skipper:
         return (self.reached + width * steps).clamp(max=stop)
 
     def _adapt(self, margins: Tensor, apart: Tensor) -> None:
-        """Choose the width of the next windows by what these would have allowed."""
-        used = float(((apart - margins) / apart.clamp(min=1e-9)).mean())
+        """Choose the width of the next windows by what these would have allowed.
+
+        Uncertainty grows with the square of the width, on top of a floor that rounding leaves in
+        windows of any width. Where shorter windows were no better, that floor is what they met.
+        """
+        spent, room = float((apart - margins).mean()), float(apart.mean())
         self.apart = max(float(apart[-1]), 1e-3)
-        self.width *= min(LONGER, max(SHORTER, math.sqrt(SHARE / max(used, 1e-9))))
+        width, before = self._wider
+        shrunk = (self.width / width) ** 2
+        if shrunk < LEARN_FLOOR:
+            self._floor = min(spent, max(0.0, (spent - shrunk * before) / (1 - shrunk)))
+        if shrunk < LEARN_FLOOR or shrunk >= 1:
+            self._wider = self.width, spent
+        allowed = max(SHARE * room, (room + self._floor) / 2) - self._floor
+        change = math.sqrt(max(allowed, 0.0) / max(spent - self._floor, 1e-9 * max(room, 1e-9)))
+        self.width *= min(LONGER, max(SHORTER, change))
 
     def _look(self, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Enclose the log-odds over windows."""
