@@ -64,6 +64,7 @@ class Adam:
         self._mean = [torch.zeros_like(parameters.values)]
         self._square = [torch.zeros_like(parameters.values)]
         self._steps = [torch.zeros(())]
+        self._spread = torch.empty(0 if self._fused else len(parameters.values))
 
     def step(self, learning_rate: float) -> None:
         """Take one step."""
@@ -94,8 +95,11 @@ class Adam:
         steps = self._steps[0].add_(1.0).item()
         mean.lerp_(gradient, 1 - self.FIRST)
         square.mul_(self.SECOND).addcmul_(gradient, gradient, value=1 - self.SECOND)
-        spread = square.sqrt().mul_((1 - self.SECOND**steps) ** -0.5).add_(self.EPSILON)
-        self._values[0].addcdiv_(mean, spread, value=-learning_rate / (1 - self.FIRST**steps))
+        # Both moments start at zero; what corrects the second one is taken out of the root.
+        second = (1 - self.SECOND**steps) ** 0.5
+        spread = torch.sqrt(square, out=self._spread).add_(self.EPSILON * second)
+        rate = learning_rate * second / (1 - self.FIRST**steps)
+        self._values[0].addcdiv_(mean, spread, value=-rate)
 
     def state(self) -> dict[str, Tensor]:
         """Return moments and the number of steps."""
