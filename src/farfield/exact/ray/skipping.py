@@ -86,7 +86,7 @@ class Skipper:
         self._looks = 0
         # What no width gets rid of, and the width and uncertainty that it is told from.
         self._floor = 0.0
-        self._wider = math.inf, 0.0
+        self._wider = self.width, math.inf
 
     def advance(self, start: float, stop: float) -> float:
         """Skip windows from ``start`` up to :attr:`reached`; say up to where to follow pieces."""
@@ -154,6 +154,7 @@ class Skipper:
         width, before = self._wider
         shrunk = (self.width / width) ** 2
         if shrunk < LEARN_FLOOR:
+            # Nothing, before a first window has been skipped.
             self._floor = min(spent, max(0.0, (spent - shrunk * before) / (1 - shrunk)))
         if shrunk < LEARN_FLOOR or shrunk >= 1:
             self._wider = self.width, spent
