@@ -1,11 +1,11 @@
 """What does the inner loop of ACET cost beside the passes that it must do?"""
 
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from benchmarks.timing import in_turn
 from farfield.networks.lenet import lenet
 from farfield.objectives import PGD
 from farfield.objectives.attacks_values import log_confidence
@@ -39,12 +39,7 @@ def measure(repeats: int = 5) -> dict[str, float]:
         return PGD(steps=STEPS).maximize(value, images, generator, low=0.0, high=1.0).inputs
 
     calls: dict[str, Callable[[], object]] = {"passes": passes, "attack": attack}
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
+    best = in_turn(calls, repeats)
     return {
         "images": IMAGES,
         "steps": STEPS,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.infinity import in_turn, mlp
+from benchmarks.infinity import mlp
+from benchmarks.timing import in_turn
 from farfield.guard import guard
 
 QUESTION = (

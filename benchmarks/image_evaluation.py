@@ -1,10 +1,10 @@
 """What does a confidence table cost beside the bare forward pass, and data beside training?"""
 
-import time
 from collections.abc import Callable
 
 import torch
 
+from benchmarks.timing import in_turn
 from farfield.estimators.images.augmentation import augment
 from farfield.evaluate.confidence_models import BATCH
 from farfield.evaluate.confidence_table import confidence_table
@@ -52,12 +52,7 @@ def measure(repeats: int = 8) -> dict[str, float]:
         "crop": lambda: to_unit(augment(images[:STEP], crops)),
         "noise": lambda: ImageNoise()(images, STEP, generator),
     }
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
+    best = in_turn(calls, repeats)
     return {
         "images": IMAGES,
         **{f"{name}_seconds": seconds for name, seconds in best.items()},

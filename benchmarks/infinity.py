@@ -3,14 +3,13 @@
 import itertools
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import farfield as ff
+from benchmarks.timing import in_turn
 from farfield.networks.lenet import lenet
 
 QUESTION = (
@@ -50,18 +49,6 @@ def mlp(*sizes: int) -> nn.Sequential:
             parameter.data = torch.randn(parameter.shape, generator=generator).double() * scale
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-def in_turn(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time calls in turn, so that all meet the same machine; the best of each."""
-    best = dict.fromkeys(calls, float("inf"))
-    for turn in range(repeats + 1):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if turn:
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def over_forward(model: nn.Module, shape: tuple[int, ...], repeats: int) -> dict[str, float]:

@@ -1,12 +1,12 @@
 """What do all scores of an ensemble's probabilities cost, next to reading them once?"""
 
-import time
 import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from benchmarks.timing import in_turn
 from farfield.scores import all_scores
 
 QUESTION = (
@@ -29,12 +29,7 @@ def measure(points: int = 1_000_000, repeats: int = 7) -> dict[str, float | int]
         "torch_sum": tensor.sum,
         "torch_scores": lambda: all_scores(tensor),
     }
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - start)
+    best = in_turn(calls, repeats)
     tracemalloc.start()
     scores = all_scores(p)
     results = sum(values.nbytes for values in scores.values())

@@ -107,31 +107,33 @@ def _features(
     places = np.array([each.places[0] for each in moving])
     certified = _certified(subject, safe, places)
     found = []
-    for each, values in zip(moving, certified, strict=True):
-        before: list[float | None] = []
-        after: list[float | None] = []
-        ends = (known[each.name].down, known[each.name].up)
-        for end in ends:
-            before.append(None if end is None else end.confidence[1])
-            after.append(None if end is None else _after(subject, safe, each.places[0], end))
-        open_ = [
-            None if end is None or end.bound is not None else float(value)
-            for end, value in zip(ends, values, strict=True)
-        ]
+    for each, (low, high) in zip(moving, certified.tolist(), strict=True):
+        down, up = known[each.name].down, known[each.name].up
+        place = each.places[0]
         found.append(
             GuardedFeature(
                 each.name,
                 each.unit,
-                (before[0], before[1]),
-                (after[0], after[1]),
-                (open_[0], open_[1]),
+                before=(_before(down), _before(up)),
+                after=(_after(subject, safe, place, down), _after(subject, safe, place, up)),
+                certified=(low if _is_open(down) else None, high if _is_open(up) else None),
             )
         )
     return tuple(found)
 
 
-def _after(subject: Subject, safe: GuardedModel, place: int, end: End) -> float:
+def _is_open(end: End | None) -> bool:
+    return end is not None and end.bound is None
+
+
+def _before(end: End | None) -> float | None:
+    return None if end is None else end.confidence[1]
+
+
+def _after(subject: Subject, safe: GuardedModel, place: int, end: End | None) -> float | None:
     """The median confidence at an end, with the guard."""
+    if end is None:
+        return None
     if end.bound is None:
         return 1 / safe.certificate.classes
     moved = subject.spread(MOVED).copy()

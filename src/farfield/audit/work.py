@@ -276,7 +276,7 @@ class Work:
     def _collapses(self) -> tuple[Collapse, ...]:
         return regressors.collapses(self.subject) if self.task == "regression" else ()
 
-    def _guard(self, table: tuple[Feature, ...]) -> Comparison | None:
+    def _guard(self, table: tuple[Feature, ...]) -> Comparison:
         if self.task == "regression":
             raise InputError("guard=True needs a classifier; a regressor has no confidence")
         self._stage("guard")
