@@ -443,10 +443,11 @@ def hostile():
     picture = Picture(first, ("javascript:alert(3)", 'x" onerror="alert(4)'), (first,), bad_ray)
     return replace(
         base,
+        warnings=HOSTILE,
         verdict=Verdict(None, NAN, first, NAN, NAN, first),
         model=replace(base.model, source=first, classes=HOSTILE, notes=HOSTILE, inputs=()),
         data=replace(base.data, source=first, class_counts={first: 3}, missing={first: 1},
-                     constant=HOSTILE),
+                     constant=HOSTILE, notes=HOSTILE),
         families=(*base.families, bad_family),
         features=tuple(features),
         rays=(bad_ray, *base.rays),
@@ -454,7 +455,7 @@ def hostile():
                           points=((NAN, INF, 99), (10.0, 100.0, -1))),
                   replace(base.surfaces[0], grids={first: "not base64!"}, ranges={},
                           extent=(NAN, INF, 0.0, 0.0), points=())),
-        health=replace(base.health, numbers={first: estimate(0.5)}, mmc=NAN,
+        health=replace(base.health, numbers={first: estimate(0.5)}, mmc=NAN, baseline=NAN,
                        reliability=(Bin(NAN, INF, 0, NAN, NAN),)),
         detection=detected(rng, first),
         out_sets=(OutSet(first, HOSTILE[1], 0, NAN, NAN),),

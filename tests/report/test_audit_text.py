@@ -1,6 +1,7 @@
 """An audit as text: complete, and harmless to terminals."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -25,6 +26,16 @@ def test_the_essentials_are_there():
     assert "Accuracy" in text
     assert "(best" in text
     assert "farfield guard model.onnx" in text
+
+
+def test_warnings_come_before_anything_else():
+    audit = replace(samples.tabular(), warnings=("Columns do not fit.", "Nothing fits."))
+    text = format_audit(audit)
+    assert text.startswith("Warning: Columns do not fit.\n\nWarning: Nothing fits.\n\nFailed:")
+    file = io.StringIO()
+    print_audit(audit, Console(file=file, width=140))
+    assert file.getvalue().startswith("Warning: Columns do not fit.\nWarning: Nothing fits.\n")
+    assert audit.to_json().startswith('{\n "warnings": [\n  "Columns do not fit."')
 
 
 def test_rows_come_by_how_soon_the_model_is_sure():
@@ -52,8 +63,6 @@ def test_colour_is_for_terminals_only(name, width):
 
 def test_names_are_not_read_as_markup():
     file = io.StringIO()
-    from dataclasses import replace
-
     base = samples.mixed()
     odd = replace(base.features[0], name="[bold red]age[/]")
     console = Console(file=file, width=140)

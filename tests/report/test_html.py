@@ -166,6 +166,15 @@ def test_sections_without_findings_say_what_would_fill_them(pages):
     assert set(links) - {"main"} == ids - {"missing"}
 
 
+def test_warnings_stand_above_the_verdict(pages):
+    page = render(replace(samples.mixed(), warnings=("Columns do not fit.",))).decode()
+    assert page.index("Columns do not fit.") < page.index('id="verdict"')
+    assert {"#warnings"} <= {attrs.get("href") for attrs in Page(page).of("a")}
+    assert "#warnings" not in pages["mixed"]
+    fragment = notebook_summary(replace(samples.mixed(), warnings=("Columns do not fit.",)))
+    assert fragment.index("Columns do not fit.") < fragment.index("Passed")
+
+
 def test_numbers_are_told_as_they_are(pages):
     text = " ".join(Page(pages["ensemble"]).text.split())
     assert "never" in text

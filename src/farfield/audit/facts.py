@@ -60,6 +60,7 @@ def data_facts(source: Any, subject: Subject) -> DataFacts:
         constant=tuple(source.constant),
         sampled=len(subject.rows),
         sha256=_digest(source.where),
+        notes=tuple(source.notes),
     )
 
 

@@ -77,6 +77,7 @@ class DataFacts:
         constant: Columns that hold one value only.
         sampled: How many rows the distances and curves were computed from.
         sha256: Of the file, if it was one.
+        notes: What reading it did that the user may want to know.
     """
 
     source: str
@@ -87,6 +88,7 @@ class DataFacts:
     constant: tuple[str, ...]
     sampled: int
     sha256: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -276,12 +278,15 @@ class Health:
             ``nll``, ``coverage`` and so on) with intervals.
         reliability: The bars of the reliability diagram.
         mmc: Mean of the largest probability over the rows.
+        baseline: What no model at all would give on these rows: the accuracy of always naming the
+            most frequent class; for a regressor, the RMSE of always naming the mean.
     """
 
     rows: int
     numbers: Mapping[str, Estimate]
     reliability: tuple[Bin, ...] = ()
     mmc: float | None = None
+    baseline: float | None = None
 
 
 @dataclass(frozen=True)

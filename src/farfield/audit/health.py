@@ -61,6 +61,7 @@ def classification_health(
             for bar in found.reliability
         ),
         mmc=float(p.max(axis=1).mean()),
+        baseline=float(np.bincount(y).max() / len(y)),
     )
 
 
@@ -106,7 +107,7 @@ def regression_health(
     std = np.concatenate([part[1] for part in parts], axis=1)
     y = np.concatenate([np.asarray(part[2], dtype=float) for part in parts])
     found = regression(y, mean, std, interval=0.95, resamples=resamples(len(y)), random_state=seed)
-    return Health(rows=len(y), numbers=dict(found.intervals))
+    return Health(rows=len(y), numbers=dict(found.intervals), baseline=float(y.std()))
 
 
 @dataclass(frozen=True, eq=False)

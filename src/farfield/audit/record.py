@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """What a model does far away from its data. Made by :func:`farfield.audit`.
 
     Attributes:
+        warnings: What casts doubt on everything below, gravest first; shown before the verdict.
         verdict: The answer in one number and one sentence.
         task: Whether the model classifies or regresses.
         model: What was audited.
@@ -64,6 +65,7 @@ class Audit:
 
     __pydantic_config__: ClassVar = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 
+    warnings: tuple[str, ...] = ()
     verdict: Verdict
     task: Task
     model: ModelFacts

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from farfield.audit import curves, families, features, health, pictures, regressors
+from farfield.audit.cautions import cautions
 from farfield.audit.facts import data_facts, model_facts, provenance, weights
 from farfield.audit.findings import (
     Collapse,
@@ -51,6 +52,8 @@ class Work:
         self.settings, self.loaded, self.task, self.progress = settings, loaded, task, progress
         self.rng = np.random.default_rng(settings.seed)
         self.given_guard: GuardedModel | None = None
+        # Sentences that stand at the top of the audit; any part may add one.
+        self.warnings: list[str] = []
 
     def open(self, source: Any, class_names: Sequence[str] | None, ood: Mapping[str, Any]) -> None:
         """Fit the data to the model, and the out-of-distribution sets to the data."""
@@ -138,10 +141,12 @@ class Work:
         table = self._features()
         detected, out_sets = self._detection()
         compared = self._guard(table) if guard else None
+        measured = self._health()
         judged = verdict(found, self.settings, self.task)
         if compared is not None and self.given_guard is not None:
             judged = guarded_verdict(judged, self.settings, self.given_guard)
         return Audit(
+            warnings=(*self.warnings, *cautions(measured, self.task)),
             verdict=judged,
             task=self.task,
             model=model_facts(self.loaded, self.subject.classes),
@@ -151,7 +156,7 @@ class Work:
             curve_steps=features.CURVE_STEPS if table else (),
             rays=self._rays(),
             surfaces=self._surfaces(),
-            health=self._health(),
+            health=measured,
             detection=detected,
             out_sets=out_sets,
             pictures=self._pictures(),

@@ -56,7 +56,7 @@ Examples:
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
 @click.option("--latex", is_flag=True, help="Print the tables as LaTeX.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print errors and warnings only.")
 def audit(
     model: tuple[str, ...],
     data: str,
@@ -145,9 +145,13 @@ def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -
     """Print an audit the way that was asked for, and where its page is."""
     from rich.console import Console
 
-    from farfield.report.audit_text import print_audit
+    from farfield.report.audit_text import print_audit, warnings
     from farfield.report.latex import audit_tables
 
+    if as_json or latex or quiet:
+        # Whoever reads the output by machine, or not at all, is told on the other channel.
+        for text in warnings(found):
+            click.echo(f"farfield: {text}", err=True)
     if as_json:
         click.echo(found.to_json())
     elif latex:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Features that a screen has room for.
 SHOWN = 12
+WARNING = "bold yellow"
 COLOURS = {"passed": "bold green", "failed": "bold red", "unasked": "bold"}
 
 
@@ -54,9 +55,9 @@ class Listing:
 
 
 def format_audit(audit: Audit) -> str:
-    """Write the essentials: the verdict, then directions, features, quality and detection."""
+    """Write the essentials: warnings, the verdict, directions, features, quality, detection."""
     top = headline(audit)
-    parts = [*_opening(audit, top), *(_plain(each) for each in listings(audit))]
+    parts = [*warnings(audit), *_opening(audit, top), *(_plain(each) for each in listings(audit))]
     return "\n\n".join([*parts, *_closing(audit)])
 
 
@@ -66,6 +67,8 @@ def print_audit(audit: Audit, console: Console) -> None:
     from rich.text import Text
 
     top = headline(audit)
+    for text in warnings(audit):
+        console.print(Text(text, style=WARNING))
     badge, *rest = _opening(audit, top)
     console.print(Text(badge, style=COLOURS[top.outcome]))
     for text in rest:
@@ -172,6 +175,11 @@ def guard(audit: Audit, most: int | None = None) -> Listing:
     )
     note = "" if found is None else _name(found.promise, 600)
     return Listing("Before and after the guard", ("Quantity", "Before", "After"), rows[:most], note)
+
+
+def warnings(audit: Audit) -> list[str]:
+    """What casts doubt on everything else, a line each."""
+    return [f"Warning: {_name(text, 1000)}" for text in audit.warnings]
 
 
 def _opening(audit: Audit, top: Headline) -> list[str]:
