@@ -1,13 +1,22 @@
-"""Examples and the README's code run as they stand."""
+"""Examples and the code in the documentation run as they stand."""
 
+import os
 import re
 import runpy
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from farfield.cli import farfield
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -17,14 +26,39 @@ def test_example(path, capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().out.strip()
 
 
-def code_blocks():
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+def fences(*languages):
+    for page in PAGES:
+        blocks = [
+            block for name, block in FENCE.findall(page.read_text("utf-8")) if name in languages
+        ]
         for number, block in enumerate(blocks):
             yield pytest.param(block, id=f"{page.name}-{number}")
 
 
-@pytest.mark.parametrize("block", list(code_blocks()))
-def test_code_in_the_documentation(block, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, "documentation", "exec"), {})
+@pytest.mark.parametrize("block", list(fences("python", "py")))
+def test_code_in_the_documentation(block, tmp_path):
+    """A reader copies one fence into a new interpreter, in a folder of their own."""
+    (tmp_path / "copied.py").write_text(block, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", "copied.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", list(fences("sh")))
+def test_commands_in_the_documentation(block, tmp_path, monkeypatch):
+    """Every command and option that is shown exists, and takes what it is shown with."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "data").mkdir()
+    for line in block.replace("\\\n", " ").splitlines():
+        words = [str(Path(word).expanduser()) for word in shlex.split(line, comments=True)]
+        if words[:1] == ["make"]:
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        elif words[:1] == ["farfield"]:
+            with click.Context(farfield, info_name="farfield") as context:
+                _, command, rest = farfield.resolve_command(context, words[1:])
+                command.make_context(words[1], list(rest), parent=context)
+        else:
+            assert not words or words[0] in ("pip", "git", "python"), line

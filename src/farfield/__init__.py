@@ -12,144 +12,88 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from farfield import datasets, errors, estimators, evaluate, networks, objectives, scores
-    from farfield.audit.record import Audit
-    from farfield.audit.run import audit
-    from farfield.estimators import (
-        AnchoredEnsembleClassifier,
-        BayesByBackpropClassifier,
-        EnsembleClassifier,
-        EnsembleRegressor,
-        MCDropoutClassifier,
-        RBFClassifier,
-        ReLUClassifier,
-        TemperatureScaling,
-        load,
-    )
-    from farfield.exact import (
-        Assumptions,
-        BlindArcs,
-        Box,
-        FarField,
-        FirstReaching,
-        Line,
-        Lines,
-        Monotonicity,
-        Plane,
-        Region,
-        along,
-        at_infinity,
-        blind_arcs,
-        check_monotonicity,
-        first_reaching,
-        iterate_pieces,
-        linearize,
-        slice_plane,
-    )
-    from farfield.graph import Network, capture
-    from farfield.guard.model import GuardedModel
-    from farfield.guard.protect import guard
-
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AnchoredEnsembleClassifier": "farfield.estimators",
-    "Assumptions": "farfield.exact",
-    "Audit": "farfield.audit.record",
-    "BayesByBackpropClassifier": "farfield.estimators",
-    "BlindArcs": "farfield.exact",
-    "Box": "farfield.exact",
-    "EnsembleClassifier": "farfield.estimators",
-    "EnsembleRegressor": "farfield.estimators",
-    "FarField": "farfield.exact",
-    "FirstReaching": "farfield.exact",
-    "GuardedModel": "farfield.guard.model",
-    "Line": "farfield.exact",
-    "Lines": "farfield.exact",
-    "MCDropoutClassifier": "farfield.estimators",
-    "Monotonicity": "farfield.exact",
-    "Network": "farfield.graph",
-    "Plane": "farfield.exact",
-    "RBFClassifier": "farfield.estimators",
-    "ReLUClassifier": "farfield.estimators",
-    "Region": "farfield.exact",
-    "TemperatureScaling": "farfield.estimators",
-    "along": "farfield.exact",
-    "at_infinity": "farfield.exact",
-    "blind_arcs": "farfield.exact",
-    "capture": "farfield.graph",
-    "check_monotonicity": "farfield.exact",
-    "first_reaching": "farfield.exact",
-    "iterate_pieces": "farfield.exact",
-    "linearize": "farfield.exact",
-    "load": "farfield.estimators",
-    "slice_plane": "farfield.exact",
-}
-# ``audit`` is a package that can be called.
-_MODULES = (
-    "audit",
-    "datasets",
-    "errors",
-    "estimators",
-    "evaluate",
-    "networks",
-    "objectives",
-    "scores",
-)
+# Everything public, by where it lives: what may be imported, listed and completed follows from it.
+# The packages ``audit`` and ``guard`` can be called.
+_PUBLIC = {
+    "farfield": (
+        "audit", "datasets", "errors", "estimators", "evaluate", "exact", "graph", "guard",
+        "networks", "objectives", "report", "reproduce", "scores",
+    ),
+    "farfield.audit.record": ("Audit",),
+    "farfield.estimators": (
+        "AnchoredEnsembleClassifier", "BayesByBackpropClassifier", "EnsembleClassifier",
+        "EnsembleRegressor", "MCDropoutClassifier", "RBFClassifier", "ReLUClassifier",
+        "TemperatureScaling", "load",
+    ),
+    "farfield.exact": (
+        "Assumptions", "BlindArcs", "Box", "FarField", "FirstReaching", "Line", "Lines",
+        "Monotonicity", "Plane", "Region", "along", "at_infinity", "blind_arcs",
+        "check_monotonicity", "first_reaching", "iterate_pieces", "linearize", "slice_plane",
+    ),
+    "farfield.graph": ("Network", "capture"),
+    "farfield.guard.model": ("GuardedModel",),
+}  # fmt: skip
+_HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
+__all__ = sorted(["__version__", *_HOMES])  # noqa: PLE0605 - made, so that it cannot disagree
 
-__all__ = [
-    "AnchoredEnsembleClassifier",
-    "Assumptions",
-    "Audit",
-    "BayesByBackpropClassifier",
-    "BlindArcs",
-    "Box",
-    "EnsembleClassifier",
-    "EnsembleRegressor",
-    "FarField",
-    "FirstReaching",
-    "GuardedModel",
-    "Line",
-    "Lines",
-    "MCDropoutClassifier",
-    "Monotonicity",
-    "Network",
-    "Plane",
-    "RBFClassifier",
-    "ReLUClassifier",
-    "Region",
-    "TemperatureScaling",
-    "__version__",
-    "along",
-    "at_infinity",
-    "audit",
-    "blind_arcs",
-    "capture",
-    "check_monotonicity",
-    "datasets",
-    "errors",
-    "estimators",
-    "evaluate",
-    "first_reaching",
-    "guard",
-    "iterate_pieces",
-    "linearize",
-    "load",
-    "networks",
-    "objectives",
-    "scores",
-    "slice_plane",
-]
+if TYPE_CHECKING:
+    # The same again for type checkers, which read and do not run; a test compares the two.
+    from farfield import datasets as datasets
+    from farfield import errors as errors
+    from farfield import estimators as estimators
+    from farfield import evaluate as evaluate
+    from farfield import exact as exact
+    from farfield import graph as graph
+    from farfield import networks as networks
+    from farfield import objectives as objectives
+    from farfield import report as report
+    from farfield import reproduce as reproduce
+    from farfield import scores as scores
+    from farfield.audit.record import Audit as Audit
+    from farfield.audit.run import audit as audit
+    from farfield.estimators import AnchoredEnsembleClassifier as AnchoredEnsembleClassifier
+    from farfield.estimators import BayesByBackpropClassifier as BayesByBackpropClassifier
+    from farfield.estimators import EnsembleClassifier as EnsembleClassifier
+    from farfield.estimators import EnsembleRegressor as EnsembleRegressor
+    from farfield.estimators import MCDropoutClassifier as MCDropoutClassifier
+    from farfield.estimators import RBFClassifier as RBFClassifier
+    from farfield.estimators import ReLUClassifier as ReLUClassifier
+    from farfield.estimators import TemperatureScaling as TemperatureScaling
+    from farfield.estimators import load as load
+    from farfield.exact import Assumptions as Assumptions
+    from farfield.exact import BlindArcs as BlindArcs
+    from farfield.exact import Box as Box
+    from farfield.exact import FarField as FarField
+    from farfield.exact import FirstReaching as FirstReaching
+    from farfield.exact import Line as Line
+    from farfield.exact import Lines as Lines
+    from farfield.exact import Monotonicity as Monotonicity
+    from farfield.exact import Plane as Plane
+    from farfield.exact import Region as Region
+    from farfield.exact import along as along
+    from farfield.exact import at_infinity as at_infinity
+    from farfield.exact import blind_arcs as blind_arcs
+    from farfield.exact import check_monotonicity as check_monotonicity
+    from farfield.exact import first_reaching as first_reaching
+    from farfield.exact import iterate_pieces as iterate_pieces
+    from farfield.exact import linearize as linearize
+    from farfield.exact import slice_plane as slice_plane
+    from farfield.graph import Network as Network
+    from farfield.graph import capture as capture
+    from farfield.guard.model import GuardedModel as GuardedModel
+    from farfield.guard.protect import guard as guard
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"farfield.{name}")
-    raise AttributeError(f"module 'farfield' has no attribute {name!r}")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'farfield' has no attribute {name!r}")
+    if home == __name__:
+        return importlib.import_module(f"{home}.{name}")
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__all__)
