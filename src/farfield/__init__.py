@@ -29,7 +29,7 @@ _PUBLIC = {
     ),
     "farfield.exact": (
         "Assumptions", "BlindArcs", "Box", "FarField", "FirstReaching", "Line", "Lines",
-        "Monotonicity", "Plane", "Region", "along", "at_infinity", "blind_arcs",
+        "Monotonicity", "Plane", "Region", "SureFrom", "along", "at_infinity", "blind_arcs",
         "check_monotonicity", "first_reaching", "iterate_pieces", "linearize", "slice_plane",
     ),
     "farfield.graph": ("Network", "capture"),
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from farfield.exact import Monotonicity as Monotonicity
     from farfield.exact import Plane as Plane
     from farfield.exact import Region as Region
+    from farfield.exact import SureFrom as SureFrom
     from farfield.exact import along as along
     from farfield.exact import at_infinity as at_infinity
     from farfield.exact import blind_arcs as blind_arcs

@@ -11,6 +11,7 @@ from farfield.exact.ray.box import Box
 from farfield.exact.ray.line import along
 from farfield.exact.ray.lines import Line, Lines
 from farfield.exact.ray.stretches import FirstReaching, first_reaching, iterate_pieces
+from farfield.exact.sure_from import SureFrom
 
 __all__ = [
     "Assumptions",
@@ -23,6 +24,7 @@ __all__ = [
     "Monotonicity",
     "Plane",
     "Region",
+    "SureFrom",
     "along",
     "at_infinity",
     "blind_arcs",

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.exact.ray.walk_back import Overtaken, Unsure
+from farfield.exact.sure_from import BUDGET, SureFrom, sure_from
 from farfield.graph.network import Network
 from farfield.scores import score_by_name
 
@@ -111,60 +113,42 @@ class FarField:
     def distance(self, confidence: float) -> Tensor:
         """From which ``t`` on the winning class never falls below a confidence.
 
-        Beyond ``reach``, the winning class k has probability
-        ``1 / (1 + sum_j exp((s_j - s_k) t + b_j - b_k))``, which only grows: the distance is the
-        root of that, and at least ``reach``, before which nothing is known without walking the
-        whole ray.
+        The last ``t >= 0`` at which an instance gives the class that it ends with less than the
+        confidence; 0 if there is none.
 
         Args:
             confidence: Between 0 and 1.
 
         Returns:
             ``(instances, rays)``; infinite where the limit is below ``confidence``, NaN where
-            smooth activations approach a limit above it without a finite reach.
+            smooth activations approach a limit above it without a finite reach. An upper bound
+            where :meth:`sure_from`, which gives the same numbers, says so.
+        """
+        return self.sure_from(confidence).t
+
+    def sure_from(self, confidence: float, *, budget: float = BUDGET) -> SureFrom:
+        """From where on the winning class never falls below a confidence, and how well it is known.
+
+        Before ``reach``, rays are walked back piece by piece. What remains is an upper bound,
+        ``exact`` false, on rays that cannot be walked: of networks with smooth activations or
+        jumps, of far fields that do not know their rays, and where walking costs too much.
+
+        Args:
+            confidence: Between 0 and 1.
+            budget: How many products of weights and values walking may form, all rays together;
+                the default takes some ten seconds if it is used up.
         """
         if not 0 < confidence < 1:
             raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
-        slope, intercept = self._relative_to_winner()
-        goal = torch.log(torch.tensor((1 - confidence) / confidence, dtype=slope.dtype))
-        goal = goal.to(slope.device)
-        level = torch.logsumexp(intercept.masked_fill(~self._others_leading(), -torch.inf), dim=-1)
-        t = torch.where(self.reach.isinf(), 0.0, self.reach)
-        for _ in range(200):
-            curve, gradient = _log_sum(slope, intercept, t)
-            step = torch.where(curve > goal, (goal - curve) / gradient, 0.0)
-            step = torch.where((level >= goal) | ~torch.isfinite(step), 0.0, step)
-            following = t + step
-            if bool((following <= t).all()):
-                break
-            t = torch.maximum(following, t)
-        curve, _ = _log_sum(slope, intercept, t)
-        reached = (curve <= goal) | (level < goal)
-        t = torch.where(reached, t, torch.inf)
-        return torch.where(self.asymptotic & (level <= goal), torch.nan, t)
+        return sure_from(self, Unsure(confidence), budget)
 
-    def _relative_to_winner(self) -> tuple[Tensor, Tensor]:
-        """Slopes and intercepts of the other classes minus the winner's; the winner's own drop."""
-        winner = self.winner[..., None]
-        if self.relative is None:
-            slope = self.slope - self.slope.gather(-1, winner)
-            intercept = self.intercept - self.intercept.gather(-1, winner)
-        else:
-            slope, intercept = self.relative
-        slope = slope.masked_fill(self.leading, 0.0)
-        return slope, intercept.scatter(-1, winner, -torch.inf)
+    def final_from(self, *, budget: float = BUDGET) -> SureFrom:
+        """From where on each instance's predicted class no longer changes.
 
-    def _others_leading(self) -> Tensor:
-        winner = self.winner[..., None]
-        return self.leading.scatter(-1, winner, False)
+        Args:
+            budget: As for :meth:`sure_from`.
+        """
+        return sure_from(self, Overtaken(), budget)
 
     def __len__(self) -> int:
         return self.slope.shape[1]
-
-
-def _log_sum(slope: Tensor, intercept: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-    """``log sum_j exp(slope_j t + intercept_j)`` and its derivative in ``t``."""
-    exponents = slope * t[..., None] + intercept
-    value = torch.logsumexp(exponents, dim=-1)
-    shares = torch.exp(exponents - value[..., None]).nan_to_num(nan=0.0)
-    return value, (shares * slope).sum(dim=-1)

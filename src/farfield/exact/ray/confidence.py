@@ -70,7 +70,7 @@ def first_reaching(pieces: AffinePieces, rays: int, confidence: float) -> Tensor
     for part in pieces.chunks(classes * classes):
         odds = odds_of(part)
         problem = torch.nonzero(odds.floor() <= goal).flatten()
-        u = _first_root(odds[problem], goal)
+        u = first_root(odds[problem], goal)
         piece = problem // classes
         t = torch.where(torch.isfinite(u), part.place(u, piece), torch.inf)
         first = per_ray(t, part.ray[piece], rays, "amin", torch.inf)
@@ -78,7 +78,7 @@ def first_reaching(pieces: AffinePieces, rays: int, confidence: float) -> Tensor
     return found
 
 
-def _first_root(odds: Odds, goal: float) -> Tensor:
+def first_root(odds: Odds, goal: float) -> Tensor:
     """The first ``u`` with ``g(u) <= goal``, infinite if there is none."""
     u = torch.zeros_like(odds.last)
     answer = torch.full_like(u, torch.inf)

@@ -1,0 +1,99 @@
+"""From where on a class is there for good: at the end of a ray, and before.
+
+Beyond ``reach`` every logit is ``slope * t + intercept``, and the odds against the winning class
+only fall: if it is still lost at ``reach``, the place where that ends has a closed form, or is the
+one root of a convex function. If not, ``reach`` is an upper bound, often a poor one: the ray is
+walked back, piece by piece, until the class is lost (:mod:`farfield.exact.ray.walk_back`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from farfield.errors import UnsupportedOperation
+from farfield.exact.piecewise import require_piecewise_affine
+from farfield.exact.ray.walk_back import Loss, WalkBack
+from farfield.graph.network import Network
+
+if TYPE_CHECKING:
+    from farfield.exact.far_field import FarField
+
+# How many products of weights and values walking back may form: some ten seconds on one core.
+BUDGET = 5e10
+
+
+@dataclass(frozen=True, eq=False)
+class SureFrom:
+    """From where on something holds for good, and whether that place is exact.
+
+    Attributes:
+        t: ``(instances, rays)`` from there on it holds; infinite if it never does for good, NaN
+            if that is not known.
+        exact: ``(instances, rays)`` whether it does not hold just before ``t`` (or from 0 on
+            holds always, or never does). Otherwise it holds from ``t`` on *at most*: it may well
+            do so from much earlier on.
+    """
+
+    t: Tensor
+    exact: Tensor
+
+    @property
+    def jointly(self) -> SureFrom:
+        """``(1, rays)`` the same for all instances at once: the last of them decides."""
+        t = self.t.amax(dim=0, keepdim=True)
+        proven = self.t.masked_fill(~self.exact, -torch.inf).amax(dim=0, keepdim=True)
+        return SureFrom(t, proven == t)
+
+
+def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
+    """Find from where on the winner of every ray is not lost any more.
+
+    Args:
+        far: The far field.
+        loss: When a class counts as lost.
+        budget: How many products of weights and values walking back may form.
+    """
+    start = torch.where(far.reach.isinf(), 0.0, far.reach).double()
+    slope, gaps, limit = _beyond(far, start)
+    value = loss.at(gaps)
+    last = torch.full_like(value, torch.inf)
+    shape, flat = value.shape, (gaps.flatten(0, 1), slope.flatten(0, 1))
+    level = loss.at(limit)
+    again = loss.found_again(*flat, last.flatten(), level.flatten()).reshape(shape)
+    t = start + torch.where(value > 0, again, 0.0)
+    known = t.isinf() | (value > 0) | (start == 0)
+    unknown = far.asymptotic & ~t.isinf()
+    t, exact = t.masked_fill(unknown, torch.nan), known & ~unknown
+    open_ = ~exact & ~unknown
+    if far.rays is not None and bool(open_.any()) and _walkable(far.rays[0]):
+        walk = WalkBack(*far.rays, far.winner, loss, t, open_, budget)
+        with torch.no_grad():
+            walk.run()
+        exact = exact | ~walk.open & ~unknown
+    return SureFrom(t.to(far.slope.dtype), exact)
+
+
+def _beyond(far: FarField, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The other classes minus the winner: slopes, values at ``start``, and what these tend to."""
+    winner = far.winner[..., None]
+    if far.relative is None:
+        slope = far.slope - far.slope.gather(-1, winner)
+        intercept = far.intercept - far.intercept.gather(-1, winner)
+    else:
+        slope, intercept = far.relative
+    slope = slope.double().masked_fill(far.leading, 0.0)
+    intercept = intercept.double().scatter(-1, winner, -torch.inf)
+    gaps = slope * start[..., None] + intercept
+    return slope, gaps, intercept.masked_fill(~far.leading, -torch.inf)
+
+
+def _walkable(network: Network) -> bool:
+    try:
+        require_piecewise_affine(network, "walking back", continuous=True)
+    except UnsupportedOperation:
+        return False
+    return True
