@@ -5,7 +5,8 @@
     FarfieldError
     ├── InputError (ValueError)            a value that cannot be used: shape, dtype, NaN
     ├── CaptureError (ValueError)          a model that cannot be read
-    │   └── UnsupportedOperation           every operation without a rule, listed at once
+    │   └── NotFollowed                    a sound model that has no exact far field here (yet)
+    │       └── UnsupportedOperation       every operation without a rule, listed at once
     ├── NumericalOverflow (OverflowError)  a number left the range of its floating-point type
     └── MissingDependency (ImportError)    an optional package is needed; says which extra brings it
 
@@ -25,7 +26,11 @@ class CaptureError(FarfieldError, ValueError):
     """A model that cannot be read."""
 
 
-class UnsupportedOperation(CaptureError):  # noqa: N818 - reads as what it is
+class NotFollowed(CaptureError):  # noqa: N818 - reads as what it is
+    """A model that can be evaluated, but not followed exactly; an audit can still sample it."""
+
+
+class UnsupportedOperation(NotFollowed):
     """Operations of a model that have no rule."""
 
 

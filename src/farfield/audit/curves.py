@@ -12,7 +12,7 @@ from torch import Tensor
 from farfield.audit.findings import Ray, Surface
 from farfield.audit.subject import Floats, Moving, Subject
 from farfield.errors import FarfieldError
-from farfield.exact import along, at_infinity, slice_plane
+from farfield.exact import along, slice_plane
 from farfield.exact.planar.plane import Plane
 from farfield.scores import all_scores
 from farfield.scores.gradient import gradient_magnitude
@@ -38,8 +38,8 @@ def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = ""
     one = float(subject.in_deviations(torch.from_numpy(way[None]))[0]) or 1.0
     t = np.concatenate([[0.0], np.geomspace(1e-2, OUTMOST, STEPS - 1)]) / one
     rows = start + t.reshape(-1, *[1] * start.ndim) * way
-    p = subject.network.probabilities(rows)
-    far = at_infinity(subject.network, start[None], way[None])
+    p = subject.model.probabilities(rows)
+    far = subject.far(start[None], torch.from_numpy(way[None]))
     scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
     limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
     first, pieces = _first(subject, start, way)
@@ -84,16 +84,17 @@ def surface(subject: Subject, x: Moving, y: Moving, rng: np.random.Generator) ->
     ticks = np.linspace(*extent[:2], grid), np.linspace(*extent[2:], grid)
     rows = np.tile(subject.centre, (grid * grid, 1))
     rows[:, across], rows[:, up] = (side.reshape(-1) for side in np.meshgrid(*ticks))
-    p = subject.network.probabilities(rows)
+    p = subject.model.probabilities(rows)
     scores = all_scores(p)
     layers: dict[str, Tensor] = {"confidence": p.mean(dim=0).amax(dim=-1)}
     layers["predictive_entropy"] = torch.as_tensor(scores["predictive_entropy"])
-    if subject.network.instances > 1:
+    if subject.model.instances > 1:
         layers["mutual_information"] = torch.as_tensor(scores["mutual_information"])
-    inputs = torch.from_numpy(rows).to(subject.network.dtype)
-    layers["gradient"] = gradient_magnitude(
-        subject.network, inputs, "predictive_entropy", batch_size=1024
-    )
+    if subject.exact:
+        inputs = torch.from_numpy(rows).to(subject.network.dtype)
+        layers["gradient"] = gradient_magnitude(
+            subject.network, inputs, "predictive_entropy", batch_size=1024
+        )
     coded = {name: _as_bytes(values.numpy()) for name, values in layers.items()}
     plane = _plane(subject, across, up, extent)
     return Surface(
@@ -122,15 +123,16 @@ def _plane(
     subject: Subject, across: int, up: int, extent: tuple[float, float, float, float]
 ) -> Plane | None:
     """The exact regions, for one network that is small enough."""
-    network = subject.network
-    if network.instances > 1 or not subject.piecewise or units(subject) > MOST_UNITS_IN_PLANES:
+    if subject.model.instances > 1 or not subject.piecewise:
+        return None
+    if units(subject) > MOST_UNITS_IN_PLANES:
         return None
     origin = subject.centre.copy()
     origin[[across, up]] = 0.0
     u, v = np.zeros_like(origin), np.zeros_like(origin)
     u[across], v[up] = 1.0, 1.0
     try:
-        return slice_plane(network, origin, u, v, extent, most=50_000)
+        return slice_plane(subject.network, origin, u, v, extent, most=50_000)
     except FarfieldError:
         return None
 
@@ -188,13 +190,13 @@ def most_telling(subject: Subject, count: int, rng: np.random.Generator) -> list
     """The numeric features that move the model most: mean change of p when they are shuffled."""
     numeric = [feature for feature in subject.moving if not feature.categorical]
     rows = subject.spread(min(200, max(8, 4_000_000 // subject.centre.size)))
-    before = subject.network.probabilities(rows).mean(dim=0)
+    before = subject.model.probabilities(rows).mean(dim=0)
     effect = np.zeros(len(numeric))
     for index, feature in enumerate(numeric[:MOST_SHUFFLED]):
         moved = rows.copy()
         place = feature.places[0]
         moved[:, place] = moved[rng.permutation(len(rows)), place]
-        after = subject.network.probabilities(moved).mean(dim=0)
+        after = subject.model.probabilities(moved).mean(dim=0)
         effect[index] = float((after - before).abs().sum(dim=-1).mean())
     return [numeric[place] for place in np.argsort(-effect, kind="stable")[:count]]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from farfield.audit.black_box import BlackBox
 from farfield.audit.findings import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
@@ -21,11 +22,13 @@ from farfield.graph.network import Network
 PACKAGES = ("torch", "numpy", "scikit-learn")
 
 
-def weights(network: Network) -> int:
-    """How many numbers all instances of a network have."""
+def weights(model: Network | BlackBox) -> int:
+    """How many numbers all instances of a network have; 0 where nobody can know."""
+    if isinstance(model, BlackBox):
+        return 0
     return sum(
         tensor.numel()
-        for group in network.groups
+        for group in model.groups
         for tensor in (
             *(each for each in group.stacked.values()),
             *(each for each in group.shared.values() for _ in group.members),

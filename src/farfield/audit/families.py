@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farfield.audit.black_box import OUTMOST, Seen
 from farfield.audit.findings import Family, Share
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate, clopper_pearson
-from farfield.exact import FarField, at_infinity, blind_arcs
+from farfield.exact import FarField, blind_arcs
 
 SURE = 0.999
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -132,7 +133,7 @@ def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
     ]
     facts = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     count = len(facts["blind"])
-    share = _share(int(facts["blind"].sum()), count, rays.sampled)
+    share = _share(subject, int(facts["blind"].sum()), count, rays.sampled)
     reach = float(facts["reach"].median())
     if subject.task == "regression":
         return Family(rays.name, rays.title, share, count, (), {}, reach, (), {}, 0.0)
@@ -159,7 +160,7 @@ def _facts(subject: Subject, rays: Rays, part: slice, threshold: float) -> dict[
     """What is counted, for one block of rays, ``(rays,)`` each."""
     directions = torch.as_tensor(rays.direction[part], dtype=torch.float64)
     shared = np.ndim(rays.origin) == directions.ndim - 1
-    far = at_infinity(subject.network, rays.origin if shared else rays.origin[part], directions)
+    far = subject.far(rays.origin if shared else rays.origin[part], directions)
     per_step = subject.in_deviations(directions)
     found = {
         "blind": is_blind(subject, far, threshold),
@@ -176,9 +177,9 @@ def _facts(subject: Subject, rays: Rays, part: slice, threshold: float) -> dict[
     return found
 
 
-def is_blind(subject: Subject, far: FarField, threshold: float) -> Tensor:
+def is_blind(subject: Subject, far: FarField | Seen, threshold: float) -> Tensor:
     """``(rays,)`` whether the model says nothing about being far away."""
-    if subject.task == "classification":
+    if subject.task == "classification" or isinstance(far, Seen):
         return far.confidence >= threshold
     means, scales = regression_slopes(subject, far)
     spread = means.std(dim=0, correction=0)
@@ -194,12 +195,12 @@ def regression_slopes(subject: Subject, far: FarField) -> tuple[Tensor, Tensor |
     return far.slope[..., 0], far.slope[..., 1]
 
 
-def disagreeing(far: FarField) -> Tensor:
+def disagreeing(far: FarField | Seen) -> Tensor:
     """``(rays,)`` whether the instances end in different classes."""
     return (far.winner != far.winner[:1]).any(dim=0)
 
 
-def settled(far: FarField) -> Tensor:
+def settled(far: FarField | Seen) -> Tensor:
     """``(rays,)`` from where on every instance is 99.9% sure of one common class.
 
     Infinite where they never are, or where the members disagree; NaN where smooth activations
@@ -223,5 +224,9 @@ def share_value(share: Share) -> float:
     return share.value if isinstance(share, Estimate) else share
 
 
-def _share(blind: int, count: int, sampled: bool) -> Share:
+def _share(subject: Subject, blind: int, count: int, sampled: bool) -> Share:
+    """Exact if every direction of the family was followed to infinity; else with an interval."""
+    if not subject.exact:
+        counted = clopper_pearson(blind, count)
+        return replace(counted, method=f"{counted.method}, seen out to {OUTMOST:g} sd")
     return clopper_pearson(blind, count) if sampled else blind / count

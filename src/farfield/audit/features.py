@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farfield.audit.black_box import OUTMOST
 from farfield.audit.families import SCORES, THREE, quantiles, settled
 from farfield.audit.findings import End, Feature, Kind, Value
 from farfield.audit.subject import Floats, Moving, Subject
-from farfield.exact import at_infinity
 from farfield.exact.local.assumptions import check_assumptions
 from farfield.scores import all_scores
 
@@ -28,12 +28,21 @@ CURVE_STEPS = (
 # The work of the per-feature table: multiplications, rays and rows per feature at most.
 WORK = 2e10
 MOST_RAYS = 20_000
+# Rays of a model that can only be evaluated cost many evaluations each.
+MOST_LOOKED_AT = 2_000
 MOST_ROWS = 100
 # How many numbers the rays of one block of features may hold.
 BLOCK = 1 << 22
 # The assumptions need a Jacobian per ray: checked from a few rows, on tables of usual width.
 CHECKED_ROWS = 5
 MOST_CHECKED_COLUMNS = 500
+
+
+def curve_steps(subject: Subject) -> tuple[float, ...]:
+    """The distances of a feature's curve; where nothing is known of infinity, the last look."""
+    if subject.exact:
+        return CURVE_STEPS
+    return (-OUTMOST, *CURVE_STEPS[1:-1], OUTMOST)
 
 
 def table(
@@ -48,7 +57,7 @@ def table(
         advance: Called with the share of the work that is done.
     """
     count = max(1, len(subject.moving))
-    rays = min(MOST_RAYS, WORK / max(1, weights))
+    rays = min(MOST_RAYS, WORK / max(1, weights)) if subject.exact else MOST_LOOKED_AT
     rows = subject.spread(int(np.clip(rays / (2 * count), 3, MOST_ROWS)))
     numeric = [feature for feature in subject.moving if not feature.categorical]
     size = max(1, BLOCK // (subject.centre.size * 2 * (len(rows) + 1)))
@@ -95,7 +104,7 @@ def _open_ends(
         directions[index, place] = sign
     starts = np.broadcast_to(origins, (len(ends), count, width)).reshape(-1, width)
     ways = np.repeat(directions, count, axis=0)
-    far = at_infinity(subject.network, starts, ways)
+    far = subject.far(starts, torch.from_numpy(ways))
     distance = settled(far).reshape(len(ends), count)
     confidence = far.confidence.reshape(len(ends), count)
     label, votes = far.label.reshape(len(ends), count), far.votes.unflatten(0, (-1, count))
@@ -134,7 +143,7 @@ def _wall(
     """What the model says with a feature at its bound; there is no further to go."""
     moved = origins.copy()
     moved[:, place] = bound
-    p = subject.network.probabilities(moved)
+    p = subject.model.probabilities(moved)
     inside, mean = p[:, :-1], p.mean(dim=0)
     votes = torch.nn.functional.one_hot(inside.argmax(dim=-1), p.shape[-1]).double().mean(dim=0)
     never = torch.full((len(origins) - 1,), torch.inf, dtype=torch.float64)
@@ -214,20 +223,20 @@ def _curves(subject: Subject, block: list[Moving]) -> Tensor:
         place = feature.places[0]
         values = subject.centre[place] + steps * subject.scale[place]
         rows[index, :, place] = np.clip(values, feature.low, feature.high)
-    p = subject.network.probabilities(rows.reshape(-1, subject.centre.size)).mean(dim=0)
+    p = subject.model.probabilities(rows.reshape(-1, subject.centre.size)).mean(dim=0)
     return p.amax(dim=-1).reshape(len(block), len(steps))
 
 
 def _categorical(subject: Subject, feature: Moving, rows: Floats) -> Feature:
     """Move every sampled row to each category in turn."""
     block = list(feature.places)
-    before = subject.network.probabilities(rows).mean(dim=0)
+    before = subject.model.probabilities(rows).mean(dim=0)
     values = []
     for index, (value, count) in enumerate(zip(feature.values, feature.counts, strict=True)):
         moved = rows.copy()
         moved[:, block] = 0.0
         moved[:, block[index]] = 1.0
-        after = subject.network.probabilities(moved).mean(dim=0)
+        after = subject.model.probabilities(moved).mean(dim=0)
         values.append(
             Value(
                 value=value,

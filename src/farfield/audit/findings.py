@@ -29,6 +29,8 @@ class Verdict:
         threshold: The confidence at infinity from which on a direction counts as blind.
         max_blind: The share that the user allows, if one was given.
         sentence: The verdict in words.
+        seen_to: How far out the model was looked at, in standard deviations, if it could only be
+            evaluated: then every number is what was *seen*. ``None`` if limits are exact.
     """
 
     passed: bool | None
@@ -37,6 +39,7 @@ class Verdict:
     threshold: float
     max_blind: float | None
     sentence: str
+    seen_to: float | None = None
 
 
 @dataclass(frozen=True)

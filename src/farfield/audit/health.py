@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.audit.black_box import BlackBox
 from farfield.audit.findings import Bin, Detected, Health, OutSet
 from farfield.audit.references import Reference, features, penultimate
 from farfield.audit.rows import EngineName, Floats, in_order, mean_probabilities, outputs
@@ -40,13 +41,11 @@ def classification_health(
     if source.label is None:
         return None
     probabilities, labels, done = [], [], 0
-    fits = source.n_rows * subject.network.classes <= MOST_KEPT
+    fits = source.n_rows * subject.model.classes <= MOST_KEPT
     chunks = (
-        source.chunks(CHUNK)
-        if fits
-        else _sample_chunks(source, MOST_KEPT // subject.network.classes)
+        source.chunks(CHUNK) if fits else _sample_chunks(source, MOST_KEPT // subject.model.classes)
     )
-    for p, y in in_order(engine, mean_probabilities, subject.network, chunks):
+    for p, y in in_order(engine, mean_probabilities, subject.model, chunks):
         probabilities.append(p)
         labels.append(np.asarray(y))
         done += len(y)
@@ -112,27 +111,32 @@ def regression_health(
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """Everything that scores a row: the network, and distances fitted on rows of the data."""
+    """Everything that scores a row: the model, and distances fitted on rows of the data."""
 
-    network: Network
+    model: Network | BlackBox
     inputs: Reference
     body: Network | None
     body_reference: Reference | None
 
     @classmethod
-    def fit(cls, network: Network, rows: Floats) -> Detector:
+    def fit(cls, model: Network | BlackBox, rows: Floats) -> Detector:
         """Fit the references on rows that are not scored afterwards."""
-        body = penultimate(network)
+        body = penultimate(model) if isinstance(model, Network) else None
         fitted = None if body is None else Reference.fit(features(body, rows))
-        return cls(network, Reference.fit(rows), body, fitted)
+        return cls(model, Reference.fit(rows), body, fitted)
 
 
 def score_rows(detector: Detector, rows: NDArray[Any]) -> dict[str, Floats]:
     """Every score of every row; higher means more uncertain."""
-    logits, p = outputs(detector.network, rows)
-    found: dict[str, Floats] = dict(all_scores(p))
-    found["negative_max_logit"] = np.asarray(negative_max_logit(logits))
-    found["energy"] = np.asarray(energy(logits))
+    model = detector.model
+    found: dict[str, Floats] = {}
+    if isinstance(model, Network):
+        logits, p = outputs(model, rows)
+        found["negative_max_logit"] = np.asarray(negative_max_logit(logits))
+        found["energy"] = np.asarray(energy(logits))
+    else:
+        p = model.probabilities(rows).numpy()
+    found |= dict(all_scores(p))
     for name, values in detector.inputs.distances(rows).items():
         found[f"{name} (inputs)"] = values
     if detector.body is not None and detector.body_reference is not None:
@@ -157,7 +161,7 @@ def detect(
     half = len(subject.rows) // 2
     if half < 1:
         raise InputError("detection needs at least two rows of data: one to fit, one to score")
-    detector = Detector.fit(subject.network, subject.rows[:half])
+    detector = Detector.fit(subject.model, subject.rows[:half])
     inside = _scores(detector, subject.rows[half:][:MOST_IN_ROWS], engine)
     detected: list[Detected] = []
     sets: list[OutSet] = []

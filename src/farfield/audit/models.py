@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from farfield.audit.black_box import BlackBox
 from farfield.errors import CaptureError, FarfieldError, InputError
 from farfield.estimators import load
 from farfield.graph.models import capture
@@ -33,7 +34,7 @@ class LoadedModel:
     """A model that was loaded.
 
     Attributes:
-        network: The model as a checked op graph.
+        network: The model as a checked op graph, or one that can only be evaluated.
         kind: What it was loaded from.
         where: The path, the factory, or the type of the object that it came from.
         class_labels: The names of its classes, or ``None`` if nothing says them.
@@ -41,7 +42,7 @@ class LoadedModel:
         estimator: The fitted object behind it, where there is one.
     """
 
-    network: Network
+    network: Network | BlackBox
     kind: Kind
     where: str
     class_labels: tuple[Label, ...] | None = None
@@ -82,7 +83,7 @@ def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> 
         return _from_file(path, example)
     text = os.fspath(model)
     if isinstance(text, str) and FACTORY.fullmatch(text):
-        return _from_factory(text, example, allow_code)
+        return _from_object(call_factory(text, allow_code), example, "factory", text)
     raise InputError(
         f"there is no model {text!r}; name an .onnx or .pt2 file, a saved farfield estimator, a "
         "folder of them, or a factory package.module:function"
@@ -160,8 +161,9 @@ def _ensemble(models: Sequence[Any], where: str, example: Any, allow_code: bool)
             )
     labels = _agreed([(member.where, member.class_labels) for member in members], "classes")
     features = _agreed([(member.where, member.feature_names) for member in members], "features")
+    networks = [member.network for member in members if isinstance(member.network, Network)]
     network = replace(
-        join([replace(member.network, labels=None, features=None) for member in members]),
+        join([replace(each, labels=None, features=None) for each in networks]),
         labels=labels,
         features=features,
     )
@@ -187,8 +189,8 @@ def _listed(values: tuple[Any, ...]) -> str:
     return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
 
 
-def _from_factory(spec: str, example: Any, allow_code: bool) -> LoadedModel:
-    """Import the user's module and call the function."""
+def call_factory(spec: str, allow_code: bool) -> Any:
+    """Import the user's module and call the function; what it makes is a model."""
     if not allow_code:
         raise InputError(
             f"{spec!r} is Python code, which would be imported and run; if you trust it, say so "
@@ -207,7 +209,7 @@ def _from_factory(spec: str, example: Any, allow_code: bool) -> LoadedModel:
         ) from error
     if isinstance(made, (str, os.PathLike)):
         raise InputError(f"the factory {spec!r} returned {made!r}; it has to return a model")
-    return _from_object(made, example, "factory", spec)
+    return made
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def _picture(subject: Subject, title: str, row: Floats) -> Picture:
 
 
 def _caption(subject: Subject, text: str, row: Floats) -> str:
-    p = subject.network.probabilities(row[None]).mean(dim=0)[0]
+    p = subject.model.probabilities(row[None]).mean(dim=0)[0]
     return f"{text}: {subject.classes[int(p.argmax())]}, {float(p.max()):.1%}"
 
 

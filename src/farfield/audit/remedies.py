@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from farfield.audit.findings import Remedy, Task
+from farfield.audit.subject import Subject
 
 
-def remedies(task: Task, instances: int, is_image: bool) -> tuple[Remedy, ...]:
+def remedies(task: Task, subject: Subject) -> tuple[Remedy, ...]:
     """List the remedies that exist for a kind of model."""
+    instances, is_image = subject.model.instances, subject.is_image
     if task == "regression":
         return (
             Remedy(

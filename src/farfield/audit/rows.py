@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from farfield.audit.black_box import BlackBox
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.network import Network
 
@@ -64,7 +65,9 @@ def outputs(network: Network, rows: NDArray[Any]) -> tuple[Floats, Floats]:
     return logits.numpy(), torch.softmax(logits, dim=-1).numpy()
 
 
-def mean_probabilities(network: Network, chunk: tuple[NDArray[Any], Any]) -> tuple[Floats, Any]:
+def mean_probabilities(
+    model: Network | BlackBox, chunk: tuple[NDArray[Any], Any]
+) -> tuple[Floats, Any]:
     """Mean probabilities over instances of a chunk, and the labels that came with it."""
     rows, labels = chunk
-    return network.probabilities(rows).mean(dim=0).numpy(), labels
+    return model.probabilities(rows).mean(dim=0).numpy(), labels

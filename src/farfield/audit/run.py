@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from sklearn.base import is_regressor
 from torch import nn
 
+from farfield.audit.evaluators import black_box, can_be_asked
 from farfield.audit.findings import Task
-from farfield.audit.models import FACTORY, LoadedModel, load_model
+from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
 from farfield.audit.record import Audit
 from farfield.audit.rows import EngineName
 from farfield.audit.settings import Settings
-from farfield.audit.sources import open_data
+from farfield.audit.sources import Source, open_data
 from farfield.audit.work import Progress, Work
-from farfield.errors import CaptureError, InputError
+from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.guard.archive import is_guard
 from farfield.guard.archive import load as load_guard
 from farfield.guard.model import GuardedModel
+
+Evidence = Literal["auto", "exact", "sampled"]
 
 
 def audit(
@@ -44,6 +49,7 @@ def audit(
     engine: EngineName = "local",
     guard: bool = False,
     allow_code: bool = False,
+    evidence: Evidence = "auto",
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Audit:
@@ -51,7 +57,9 @@ def audit(
 
     Args:
         model: Whatever :func:`farfield.capture` takes, a path to a model, or one that
-            :func:`farfield.audit.models.load_model` has read.
+            :func:`farfield.audit.models.load_model` has read; and whatever gives probabilities
+            when asked: a classifier with ``predict_proba``, a function, any ONNX file that
+            onnxruntime runs. Those that cannot be followed exactly are sampled, and say so.
         X: The data that the model was trained on: an array, a DataFrame, or a path.
         y: Labels, if ``X`` does not hold them.
         features: Names of the columns.
@@ -70,6 +78,8 @@ def audit(
         engine: ``"local"``, or ``"ray"`` to spread the row-parallel parts over a Ray cluster.
         guard: Whether to fit a guard and compare before with after.
         allow_code: Whether ``model`` may name a Python function to be imported and run.
+        evidence: ``"exact"`` refuses models that cannot be followed, ``"sampled"`` only evaluates
+            the model whether or not it can be, ``"auto"`` is exact wherever that is possible.
         random_state: Seed of everything that is sampled.
         progress: Called with the name of a stage and the share of it that is done.
 
@@ -91,7 +101,7 @@ def audit(
     given = _guard_in(model)
     if given is not None:
         model = LoadedModel(given.network, "object", _name_of(model))
-    loaded = model if isinstance(model, LoadedModel) else _load_early(model)
+    loaded = model if isinstance(model, LoadedModel) else _load_early(model, evidence)
     source = open_data(
         X,
         y,
@@ -105,7 +115,7 @@ def audit(
         random_state=settings.seed,
     )
     if loaded is None:
-        loaded = load_model(model, example=source.sample(1).X, allow_code=allow_code)
+        loaded = _load(model, source, X, evidence, allow_code)
     work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
     work.given_guard = given
     work.open(source, class_names, ood or {})
@@ -125,9 +135,12 @@ def _name_of(model: Any) -> str:
     return type(model).__name__ if isinstance(model, GuardedModel) else os.fspath(model)
 
 
-def _load_early(model: Any) -> LoadedModel | None:
+def _load_early(model: Any, evidence: Evidence) -> LoadedModel | None:
     """Load a model that knows its input's shape; others wait for a row of the data."""
-    if isinstance(model, (nn.Module, list, tuple)):
+    if evidence not in get_args(Evidence):
+        options = ", ".join(map(repr, get_args(Evidence)))
+        raise InputError(f"evidence must be one of {options}, got {evidence!r}")
+    if isinstance(model, (nn.Module, list, tuple)) or evidence == "sampled":
         return None
     if isinstance(model, str) and FACTORY.fullmatch(model):
         return None
@@ -136,6 +149,35 @@ def _load_early(model: Any) -> LoadedModel | None:
     except CaptureError:
         # Perhaps it only lacks an example; if not, the same error comes again with one.
         return None
+
+
+def _load(
+    model: Any, source: Source, data: Any, evidence: Evidence, allow_code: bool
+) -> LoadedModel:
+    """Load a model with the help of the data; what cannot be followed can perhaps be asked."""
+    is_factory = isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists()
+    made = call_factory(model, allow_code) if is_factory else model
+    kind: Kind = "factory" if is_factory else "object"
+    where = str(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
+    reason = "sampling was asked for"
+    if evidence != "sampled":
+        try:
+            loaded = load_model(made, example=source.sample(1).X)
+            return replace(loaded, kind=kind, where=where) if is_factory else loaded
+        except NotFollowed as error:
+            if evidence == "exact" or not can_be_asked(made):
+                raise
+            reason = " ".join(str(error).split())
+    elif not can_be_asked(made):
+        raise InputError(
+            f"evidence='sampled' needs a model that gives probabilities when asked: a classifier "
+            f"with predict_proba, a function, a module or an .onnx file; got {where}"
+        )
+    if isinstance(made, (str, os.PathLike)):
+        kind = "onnx"
+    box = black_box(made, source, data, reason)
+    estimator = made if hasattr(made, "fit") else None
+    return LoadedModel(box, kind, where, box.labels, box.features, estimator)
 
 
 def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:

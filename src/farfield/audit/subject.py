@@ -1,9 +1,10 @@
-"""What an audit looks at: a captured network, a sample of its data, and what may be moved."""
+"""What an audit looks at: a model, a sample of its data, and what may be moved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
+from farfield.audit.black_box import BlackBox, Seen, look
 from farfield.audit.findings import Task
 from farfield.errors import UnsupportedOperation
+from farfield.exact import FarField, at_infinity
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.graph.network import Network
 
@@ -52,7 +55,7 @@ class Subject:
     """A model together with a sample of its data.
 
     Attributes:
-        network: The captured model.
+        model: The captured network, or a model that can only be evaluated.
         task: Whether it classifies or regresses.
         classes: Names of the classes.
         moving: The features in the order of their columns; empty for images.
@@ -64,7 +67,7 @@ class Subject:
         std: ``(inputs,)`` standard deviation over all rows.
     """
 
-    network: Network
+    model: Network | BlackBox
     task: Task
     classes: tuple[str, ...]
     moving: tuple[Moving, ...]
@@ -76,9 +79,26 @@ class Subject:
     std: Floats
 
     @property
+    def exact(self) -> bool:
+        """Whether the model can be followed to infinity, or only be looked at."""
+        return isinstance(self.model, Network)
+
+    @property
+    def network(self) -> Network:
+        """The captured network, for what only a network has."""
+        assert isinstance(self.model, Network), "ask subject.exact first"
+        return self.model
+
+    def far(self, origin: Any, direction: Tensor) -> FarField | Seen:
+        """Follow rays to infinity, or look along them as far as is looked."""
+        if isinstance(self.model, BlackBox):
+            return look(self.model, origin, direction, self.in_deviations(direction))
+        return at_infinity(self.model, origin, direction)
+
+    @property
     def is_image(self) -> bool:
         """Whether rows have more than one dimension."""
-        return len(self.network.input_shape) > 1
+        return len(self.model.input_shape) > 1
 
     @cached_property
     def scale(self) -> Floats:
@@ -109,6 +129,8 @@ class Subject:
     @cached_property
     def piecewise(self) -> bool:
         """Whether every operation has affine pieces that meet, so that rays can be walked."""
+        if not self.exact:
+            return False
         try:
             require_piecewise_affine(self.network, "this", continuous=True)
         except UnsupportedOperation:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from farfield.audit import curves, families, features, health, pictures, regressors
+from farfield.audit.black_box import OUTMOST
 from farfield.audit.cautions import cautions
 from farfield.audit.facts import data_facts, model_facts, provenance, weights
 from farfield.audit.findings import (
@@ -123,7 +124,7 @@ class Work:
         # for the whole.
         order = self.rng.permutation(len(rows.X))
         return Subject(
-            network=self.loaded.network,
+            model=self.loaded.network,
             task=self.task,
             classes=classes,
             moving=moving,
@@ -142,7 +143,8 @@ class Work:
         detected, out_sets = self._detection()
         compared = self._guard(table) if guard else None
         measured = self._health()
-        judged = verdict(found, self.settings, self.task)
+        seen_to = None if self.subject.exact else OUTMOST
+        judged = verdict(found, self.settings, self.task, seen_to)
         if compared is not None and self.given_guard is not None:
             judged = guarded_verdict(judged, self.settings, self.given_guard)
         return Audit(
@@ -153,7 +155,7 @@ class Work:
             data=data_facts(self.source, self.subject),
             families=found,
             features=table,
-            curve_steps=features.CURVE_STEPS if table else (),
+            curve_steps=features.curve_steps(self.subject) if table else (),
             rays=self._rays(),
             surfaces=self._surfaces(),
             health=measured,
@@ -161,7 +163,7 @@ class Work:
             out_sets=out_sets,
             pictures=self._pictures(),
             collapses=self._collapses(),
-            remedies=remedies(self.task, self.subject.network.instances, self.subject.is_image),
+            remedies=remedies(self.task, self.subject),
             guard=compared,
             provenance=provenance(self.settings, started),
         )

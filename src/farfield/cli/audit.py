@@ -53,6 +53,13 @@ Examples:
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
 @click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
+@click.option(
+    "--evidence",
+    type=click.Choice(["auto", "exact", "sampled"]),
+    default="auto",
+    show_default=True,
+    help="Refuse, or only evaluate, models that cannot be followed exactly.",
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
 @click.option("--latex", is_flag=True, help="Print the tables as LaTeX.")
@@ -77,6 +84,7 @@ def audit(
     engine: Literal["local", "ray"],
     guard: bool,
     allow_code: bool,
+    evidence: Literal["auto", "exact", "sampled"],
     seed: int,
     as_json: bool,
     latex: bool,
@@ -114,6 +122,7 @@ def audit(
             engine=engine,
             guard=guard,
             allow_code=allow_code,
+            evidence=evidence,
             random_state=seed,
             progress=progress,
         )

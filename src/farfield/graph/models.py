@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 import farfield.graph.activations
 import farfield.graph.affine
 import farfield.graph.pooling  # noqa: F401 - importing the three registers their rules
-from farfield.errors import CaptureError, InputError
+from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.export import (
     as_example,
     evaluation_mode,
@@ -96,7 +96,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         if rows is not None:
             network.rows(rows, "example")
         return _named(network, model)
-    raise CaptureError(
+    raise NotFollowed(
         f"cannot read a model of type {type(model).__name__}; pass a torch.nn.Module, a list of "
         "them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline that "
         "ends in one"

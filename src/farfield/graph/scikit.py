@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.errors import CaptureError
+from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.program import Program, Ref, Source, Step
 
 aten = torch.ops.aten
@@ -67,7 +67,7 @@ def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor]]:
             f"  the last step {name!r} is {type(classifier).__name__}, not MLPClassifier"
         )
     if problems:
-        raise CaptureError(
+        raise NotFollowed(
             "the pipeline cannot be read as affine scalers and an MLPClassifier:\n"
             + "\n".join(problems)
             + f"\nAffine scalers are {', '.join(SCALERS)}."

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.errors import CaptureError
+from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.onnx.files import ModelFile
 from farfield.graph.onnx.heads import FLOATS, Graph
 from farfield.graph.onnx.trace import MOST_ELEMENTS
@@ -59,7 +59,7 @@ def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
         widths = {values[0].name: math.prod(shape)}
         return Inputs(shape, _bounded(widths, file), rows, tuple(notes))
     if any(len(shape) != 2 or not shape[1] for shape in shapes):
-        raise CaptureError(
+        raise NotFollowed(
             f"{file.path} takes {len(values)} inputs ({', '.join(i.name for i in values)}); "
             "several inputs are read only as columns of a table, each of shape (rows, width). "
             "Export the model with a single input."
@@ -76,7 +76,7 @@ def _element_notes(item: ValueInfoProto, file: ModelFile) -> list[str]:
         return []
     if element in INTEGERS:
         return [f"input {item.name!r} is declared as whole numbers and read as real ones"]
-    raise CaptureError(
+    raise NotFollowed(
         f"input {item.name!r} of {file.path} is not an array of numbers; farfield follows one "
         "array of floating-point rows"
     )

@@ -1,0 +1,292 @@
+"""Anything that gives probabilities as a black box: estimators, modules, ONNX files, functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from torch import nn
+
+from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution
+from farfield.audit.columns import TableColumn
+from farfield.audit.frames import Floats, RawColumns
+from farfield.audit.sources import Source
+from farfield.errors import InputError, MissingDependency
+from farfield.graph.export import evaluation_mode, module_device, module_dtype
+from farfield.graph.network import Label
+
+# Rows that a model is asked about before anything is believed of it.
+TRIED = 64
+NUMBERS = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
+
+
+def can_be_asked(model: Any) -> bool:
+    """Whether something gives probabilities when asked."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix.lower() == ".onnx"
+    return hasattr(model, "predict_proba") or callable(model)
+
+
+def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
+    """Make a black box of a model that cannot be followed.
+
+    Args:
+        model: A fitted classifier with ``predict_proba``, a ``torch.nn.Module``, a path to an
+            ``.onnx`` file, or a function from rows to probabilities.
+        source: The data it will be asked about.
+        data: The same as the user gave it; a frame tells the types of its values.
+        reason: Why the model cannot be followed.
+
+    Raises:
+        InputError: If the model does not answer with probabilities.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        made = _of_file(Path(model), source, data)
+    elif isinstance(model, nn.Module):
+        made = _Made(_Module(model))
+    elif hasattr(model, "predict_proba"):
+        made = _of_estimator(model, source, data)
+    else:
+        frame = _frame_of(source, data)
+        made = _Made(model if frame is None else _Framed(model, frame))
+    features = made.features
+    rows = np.asarray(source.sample(TRIED).X, dtype=float)
+    if features is not None:
+        width = len(features)
+        fitted = source.fit_to(width, feature_names=features)
+        rows = np.asarray(fitted.sample(TRIED).X, dtype=float)
+    evaluate, notes = _settled(made.evaluate, rows)
+    p = as_distribution(evaluate(rows), len(rows))
+    return BlackBox(
+        evaluate,
+        rows.shape[1:],
+        p.shape[1],
+        made.labels if made.labels is None or len(made.labels) == p.shape[1] else None,
+        features,
+        (f"sampled, because no exact answer is known: {reason}", *notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    evaluate: Callable[[Floats], Any]
+    labels: tuple[Label, ...] | None = None
+    features: tuple[str, ...] | None = None
+
+
+def _settled(
+    evaluate: Callable[[Floats], Any], rows: Floats
+) -> tuple[Callable[[Floats], Any], tuple[str, ...]]:
+    """Turn logits into probabilities, where logits are what a model gives on the data."""
+    given = np.asarray(evaluate(rows), dtype=float)
+    if given.ndim == 1 or given.shape[1:] == (1,):
+        if given.min() >= 0 and given.max() <= 1:
+            return evaluate, ("its one output is taken as the probability of the second class",)
+        return _Sigmoid(evaluate), ("its one output is taken as a logit: a sigmoid was applied",)
+    is_distribution = given.min() >= -TOLERANCE and np.allclose(
+        given.sum(axis=-1), 1.0, atol=TOLERANCE
+    )
+    if is_distribution:
+        return evaluate, ()
+    return _Softmax(evaluate), ("its outputs are taken as logits: a softmax was applied",)
+
+
+@dataclass(frozen=True, eq=False)
+class _Softmax:
+    evaluate: Callable[[Floats], Any]
+
+    def __call__(self, rows: Floats) -> Any:
+        return softmax(np.asarray(self.evaluate(rows), dtype=float), axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sigmoid:
+    evaluate: Callable[[Floats], Any]
+
+    def __call__(self, rows: Floats) -> Any:
+        return expit(np.asarray(self.evaluate(rows), dtype=float).reshape(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Module:
+    """A module as it is, in evaluation mode."""
+
+    module: nn.Module
+
+    def __call__(self, rows: Floats) -> Any:
+        kind = module_dtype(self.module, torch.float32)
+        own = torch.from_numpy(rows).to(module_device(self.module), kind)
+        with torch.no_grad(), evaluation_mode(self.module):
+            out = self.module(own)
+        if not isinstance(out, torch.Tensor):
+            raise InputError(
+                f"{type(self.module).__name__} returns {type(out).__name__}; farfield needs one "
+                "array of logits or probabilities, (rows, classes)"
+            )
+        return out.double().cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class _Framed:
+    """A function of data frames as one of encoded rows."""
+
+    function: Callable[[Any], Any]
+    raw: RawColumns
+
+    def __call__(self, rows: Floats) -> Any:
+        return self.function(self.raw.as_frame(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class _Objects:
+    """A function of arrays of raw values as one of encoded rows."""
+
+    function: Callable[[Any], Any]
+    raw: RawColumns
+
+    def __call__(self, rows: Floats) -> Any:
+        parts = self.raw.as_mapping(rows).values()
+        return self.function(np.stack([part.astype(object) for part in parts], axis=1))
+
+
+def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
+    """A fitted classifier: by its raw columns, by encoded names, or by place."""
+    labels = np.asarray(getattr(model, "classes_", ()))
+    known = tuple(labels.tolist()) if labels.ndim == 1 and len(labels) else None
+    names = getattr(model, "feature_names_in_", None)
+    columns = {column.name: column for column in source.columns}
+    if names is not None:
+        wanted = [str(name) for name in names]
+        if all(name in columns for name in wanted):
+            raw = RawColumns.of(wanted, [columns[name] for name in wanted], data)
+            return _Made(_Framed(model.predict_proba, raw), known, raw.features)
+        raw = RawColumns.of(wanted, [TableColumn(name, "numeric", (0,)) for name in wanted], None)
+        return _Made(_Framed(model.predict_proba, raw), known, tuple(wanted))
+    width = getattr(model, "n_features_in_", None)
+    if width == len(columns) != int(np.prod(source.shape)):
+        raw = RawColumns.of(list(columns), list(columns.values()), data)
+        return _Made(_Objects(model.predict_proba, raw), known, raw.features)
+    return _Made(model.predict_proba, known)
+
+
+def _frame_of(source: Source, data: Any) -> RawColumns | None:
+    """The raw columns for a function, if the user's own data is a frame."""
+    if not hasattr(data, "dtypes") or not hasattr(data, "columns"):
+        return None
+    return RawColumns.of([c.name for c in source.columns], source.columns, data)
+
+
+@dataclass(eq=False)
+class _OnnxRun:
+    """An ``.onnx`` file run by onnxruntime; the session is opened where it is needed."""
+
+    path: Path
+    raw: RawColumns | None = None
+    session: Any = field(default=None, repr=False)
+    output: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "raw": self.raw, "session": None, "output": self.output}
+
+    def open(self) -> Any:
+        """The session, opened once."""
+        if self.session is None:
+            self.session = _session(self.path)
+        return self.session
+
+    def __call__(self, rows: Floats) -> Any:
+        session = self.open()
+        found = [_as_array(each) for each in session.run(None, self._feed(rows))]
+        if self.output is None:
+            self.output = _scores(found, len(rows), self.path)
+        return found[self.output]
+
+    def _feed(self, rows: Floats) -> dict[str, NDArray[Any]]:
+        inputs = self.open().get_inputs()
+        if self.raw is None:
+            kind = NUMBERS.get(inputs[0].type, np.float32)
+            return {inputs[0].name: rows.astype(kind)}
+        given = self.raw.as_mapping(rows)
+        feed = {}
+        for item in inputs:
+            values = given[item.name]
+            if item.type == "tensor(string)":
+                feed[item.name] = values.astype(str).astype(object)[:, None]
+            else:
+                feed[item.name] = values.astype(NUMBERS.get(item.type, np.float32))[:, None]
+        return feed
+
+
+def _session(path: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingDependency(
+            f"evaluating {path} needs onnxruntime: pip install 'farfield[onnx]'"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = torch.get_num_threads()
+    try:
+        return onnxruntime.InferenceSession(
+            path.read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's own exceptions share no base
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"onnxruntime cannot run {path}: {first[:300]}") from error
+
+
+def _of_file(path: Path, source: Source, data: Any) -> _Made:
+    from farfield.graph.onnx.files import load_file
+    from farfield.graph.onnx.heads import Graph, find_labels
+
+    labels = find_labels(Graph(load_file(path)))
+    run = _OnnxRun(path)
+    names = [item.name for item in run.open().get_inputs()]
+    if len(names) == 1:
+        return _Made(run, labels)
+    columns = {column.name: column for column in source.columns}
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise InputError(
+            f"{path} takes the columns {', '.join(names)}; the data has no {', '.join(missing)}"
+        )
+    raw = RawColumns.of(names, [columns[name] for name in names], data)
+    return _Made(_OnnxRun(path, raw, run.session), labels, raw.features)
+
+
+def _as_array(given: Any) -> NDArray[Any]:
+    """An output as an array; a list of maps from class to probability becomes its values."""
+    if isinstance(given, list) and given and isinstance(given[0], dict):
+        return np.array([list(row.values()) for row in given])
+    return np.asarray(given)
+
+
+def _scores(found: Sequence[NDArray[Any]], rows: int, path: Path) -> int:
+    """Which output holds the classes' scores: one that is a distribution, or else the last."""
+    fitting = [
+        place
+        for place, values in enumerate(found)
+        if values.dtype.kind == "f" and values.ndim in (1, 2) and len(values) == rows
+    ]
+    if not fitting:
+        shapes = ", ".join(f"{values.dtype} {values.shape}" for values in found)
+        raise InputError(f"{path} returns no probabilities: for {rows} rows it gives {shapes}")
+    for place in fitting:
+        values = found[place]
+        if values.ndim == 2 and np.allclose(values.sum(axis=1), 1.0, atol=TOLERANCE):
+            return place
+    return fitting[-1]
