@@ -21,7 +21,7 @@ def subject_of(models, rows, *, moving=None, labels=None, classes=None, task="cl
     if moving is None:
         moving = tuple(Moving(f"f{place}", (place,)) for place in range(flat.shape[1]))
     return Subject(
-        network=network,
+        model=network,
         task=task,
         classes=classes or tuple(f"c{k}" for k in range(network.classes)),
         moving=moving,

@@ -57,24 +57,30 @@ class BlackBox:
         """Ask the model, ``(1, points, classes)``; NaN where it answers with NaN."""
         rows = np.asarray(x, dtype=float).reshape(-1, *self.input_shape)
         size = max(1, CHUNK // max(1, int(np.prod(self.input_shape))))
-        parts = [self._ask(rows[at : at + size]) for at in range(0, len(rows), size)]
+        chunks = (rows[at : at + size] for at in range(0, len(rows), size))
+        parts = [as_distribution(ask(self.evaluate, r), len(r), self.classes) for r in chunks]
         found = np.concatenate(parts) if parts else np.empty((0, self.classes))
         return torch.from_numpy(found)[None]
 
-    def _ask(self, rows: Floats) -> Floats:
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore", RuntimeWarning)  # overflow far out is expected
-                given = self.evaluate(rows)
-        except FarfieldError:
-            raise
-        except Exception as error:  # somebody else's code may raise anything
-            size = float(np.abs(rows).max(initial=0.0))
-            raise InputError(
-                f"the model failed on {len(rows)} rows with values of up to {size:.3g}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        return as_distribution(given, len(rows), self.classes)
+
+def ask(evaluate: Callable[[Floats], Any], rows: Floats) -> Floats:
+    """Evaluate somebody else's model.
+
+    Raises:
+        InputError: If it raises, or returns no numbers.
+    """
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow far out is expected
+            return np.asarray(evaluate(rows), dtype=float)
+    except FarfieldError:
+        raise
+    except Exception as error:  # somebody else's code may raise anything
+        size = float(np.abs(rows).max(initial=0.0))
+        raise InputError(
+            f"the model failed on {len(rows)} rows with values of up to {size:.3g}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def as_distribution(given: Any, rows: int, classes: int | None = None) -> Floats:
@@ -105,7 +111,8 @@ def as_distribution(given: Any, rows: int, classes: int | None = None) -> Floats
             f"to {known.max():.4g}, rows add up to between {known.sum(axis=1).min():.4g} and "
             f"{known.sum(axis=1).max():.4g}; return predict_proba or a softmax of the logits"
         )
-    return p
+    # Sums of many trees in float32 leave [0, 1] by a rounding error.
+    return np.clip(p, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

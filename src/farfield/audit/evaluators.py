@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from torch import nn
 
-from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution
+from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution, ask
 from farfield.audit.columns import TableColumn
 from farfield.audit.frames import Floats, RawColumns
 from farfield.audit.sources import Source
@@ -69,7 +69,7 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
         fitted = source.fit_to(width, feature_names=features)
         rows = np.asarray(fitted.sample(TRIED).X, dtype=float)
     evaluate, notes = _settled(made.evaluate, rows)
-    p = as_distribution(evaluate(rows), len(rows))
+    p = as_distribution(ask(evaluate, rows), len(rows))
     return BlackBox(
         evaluate,
         rows.shape[1:],
@@ -91,7 +91,7 @@ def _settled(
     evaluate: Callable[[Floats], Any], rows: Floats
 ) -> tuple[Callable[[Floats], Any], tuple[str, ...]]:
     """Turn logits into probabilities, where logits are what a model gives on the data."""
-    given = np.asarray(evaluate(rows), dtype=float)
+    given = ask(evaluate, rows)
     if given.ndim == 1 or given.shape[1:] == (1,):
         if given.min() >= 0 and given.max() <= 1:
             return evaluate, ("its one output is taken as the probability of the second class",)

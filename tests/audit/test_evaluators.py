@@ -1,0 +1,185 @@
+"""Anything that gives probabilities can be audited; the library that made it is the referee."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from torch import nn
+
+import farfield as ff
+from farfield.audit.evaluators import black_box
+from farfield.audit.sources import open_data
+from farfield.errors import InputError, NotFollowed
+
+
+@pytest.fixture(scope="module")
+def patients():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, 200).astype(float),
+            "ward": rng.choice(["north", "south", "west"], 200),
+            "code": rng.choice([1, 2, 9], 200),
+            "smoker": rng.choice([True, False], 200),
+        }
+    )
+    sick = ((frame.age > 55) ^ (frame.ward == "west")).map({True: "ill", False: "well"})
+    return frame, sick
+
+
+@pytest.fixture(scope="module")
+def pipeline(patients):
+    frame, sick = patients
+    columns = ColumnTransformer(
+        [
+            ("numbers", StandardScaler(), ["age"]),
+            ("codes", OneHotEncoder(), ["ward", "code", "smoker"]),
+        ]
+    )
+    return make_pipeline(columns, GradientBoostingClassifier(random_state=0)).fit(frame, sick)
+
+
+def test_a_pipeline_is_asked_in_its_own_columns(patients, pipeline):
+    frame, sick = patients
+    source = open_data(frame, sick, categorical=["code"])
+    box = black_box(pipeline, source, frame, "it is one")
+    fitted = source.fit_to(len(box.features), feature_names=box.features, n_classes=2)
+    rows = fitted.sample(200)
+    expected = pipeline.predict_proba(frame.iloc[rows.index])
+    assert np.array_equal(box.probabilities(rows.X)[0].numpy(), expected)
+    assert box.labels == ("ill", "well")
+
+
+def test_a_pipeline_is_audited_from_its_frame_and_from_a_file(patients, pipeline, tmp_path):
+    frame, sick = patients
+    whole = frame.assign(outcome=sick, row=np.arange(len(frame)))
+    whole.to_csv(tmp_path / "patients.csv", index=False)
+    in_frame = ff.audit(pipeline, frame, sick, categorical=["code"], directions=20)
+    in_file = ff.audit(
+        pipeline, whole.drop(columns="row"), label="outcome", categorical=["code"], directions=20
+    )
+    assert in_frame.health.numbers["accuracy"].value == pipeline.score(frame, sick)
+    assert in_file.blindness == in_frame.blindness
+    moved = next(each for each in in_frame.features if each.name == "ward")
+    assert {value.value for value in moved.values} == {"north", "south", "west"}
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_a_forest_is_audited_by_its_own_probabilities(names):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
+    rows = rows if names else rows.to_numpy()
+    y = (np.asarray(rows)[:, 0] > 0).astype(int)
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    found = ff.audit(forest, rows, y, directions=30)
+    assert found.verdict.seen_to == 1e6
+    assert found.health.numbers["accuracy"].value == forest.score(rows, y)
+    assert found.model.parameters == 0
+    assert "RandomForestClassifier" in found.model.notes[0]
+    with pytest.raises(NotFollowed):
+        ff.audit(forest, rows, y, evidence="exact")
+
+
+class Waves(nn.Module):
+    """No rule: sine. Returns logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 3)
+
+    def forward(self, x):
+        return torch.sin(self.layer(x)) * 3
+
+
+def test_a_module_without_a_rule_is_asked_and_its_logits_become_probabilities():
+    rows = np.random.default_rng(0).standard_normal((80, 2))
+    module = Waves()
+    found = ff.audit(module, rows, directions=20)
+    assert found.verdict.seen_to == 1e6
+    assert any("softmax was applied" in note for note in found.model.notes)
+    assert any("sin" in note for note in found.model.notes)
+
+
+def test_an_onnx_forest_is_run_by_onnxruntime(tmp_path):
+    onnx = pytest.importorskip("skl2onnx")
+    pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((150, 3)).astype(np.float32)
+    y = np.where(rows[:, 0] > 0, "yes", "no")
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    path = tmp_path / "forest.onnx"
+    path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
+    found = ff.audit(path, rows, y, directions=20)
+    own = ff.audit(forest, rows, y, directions=20)
+    assert found.model.classes == ("no", "yes")
+    assert found.health.numbers["accuracy"].value == forest.score(rows, y)
+    assert [each.classes for each in found.families] == [each.classes for each in own.families]
+
+
+def test_an_onnx_pipeline_with_one_input_for_every_column(tmp_path, patients):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    types = pytest.importorskip("skl2onnx.common.data_types")
+    frame, sick = patients
+    frame = frame[["age", "ward"]]
+    columns = ColumnTransformer(
+        [("numbers", StandardScaler(), ["age"]), ("codes", OneHotEncoder(), ["ward"])]
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(frame, sick)
+    inputs = [
+        ("age", types.FloatTensorType([None, 1])),
+        ("ward", types.StringTensorType([None, 1])),
+    ]
+    made = skl2onnx.convert_sklearn(model, initial_types=inputs)
+    path = tmp_path / "pipeline.onnx"
+    path.write_bytes(made.SerializeToString())
+    found = ff.audit(path, frame, sick, directions=20)
+    assert found.health.numbers["accuracy"].value == model.score(frame, sick)
+
+
+def test_a_function_of_frames_gets_frames(patients):
+    frame, _ = patients
+
+    def score(given):
+        p = np.where(given["ward"] == "west", 0.9, 0.2)
+        return np.stack([1 - p, p], axis=1)
+
+    found = ff.audit(score, frame, categorical=["code"], directions=10)
+    ward = next(each for each in found.features if each.name == "ward")
+    assert {value.value: value.changed for value in ward.values}["west"] > 0
+
+
+def test_a_factory_may_return_any_classifier(tmp_path, monkeypatch):
+    (tmp_path / "my_models.py").write_text(
+        "import numpy as np\ndef make():\n    return lambda X: np.full((len(X), 2), 0.5)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    found = ff.audit("my_models:make", rows, directions=10, allow_code=True)
+    assert found.verdict.blind == 0
+    assert found.model.kind == "factory"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (lambda X: np.zeros((len(X), 2)) - 1, "softmax"),
+        (lambda X: "no", "failed|shape"),
+        (lambda X: np.ones((len(X), 2, 2)), "shape"),
+        (RandomForestClassifier(), "not fitted"),
+    ],
+)
+def test_what_gives_no_probabilities_is_refused_or_named(model, said):
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    try:
+        found = ff.audit(model, rows, directions=5)
+    except InputError as error:
+        assert re.search(said, str(error))  # noqa: PT017 - either way
+    else:
+        assert any(said in note for note in found.model.notes)
