@@ -14,6 +14,7 @@ from farfield.exact.rational import walk_exactly
 from farfield.graph.document import rules_page
 from farfield.graph.rules import RULES
 from oracles import germ_by_floats
+from saved_programs import check_saved
 
 aten = torch.ops.aten
 torch.manual_seed(3)
@@ -262,6 +263,13 @@ def check_rational_germs(network, far, pair):
     settled = ~far.asymptotic[0]
     reach = torch.from_numpy(domain.reach)
     torch.testing.assert_close(far.reach[0][settled], reach[settled], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("target", "shape", "function"), EVERY_CASE)
+def test_a_saved_file_is_the_module_to_the_bit(target, shape, function, tmp_path):
+    module = two_outputs(Fixture(shape, function, 1)).eval()
+    rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    check_saved(module, rows, tmp_path / "model.pt2")
 
 
 def test_every_operation_in_the_table_has_a_case():

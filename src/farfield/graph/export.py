@@ -61,7 +61,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet_export() -> Iterator[None]:
+def quiet_export() -> Iterator[None]:
     """Keep torch's own deprecation notices and trace logs away from the user."""
     logger = logging.getLogger("torch")
     level = logger.level
@@ -98,18 +98,19 @@ def export_module(module: nn.Module, example: Tensor) -> ExportedProgram:
     rows = example.to(module_device(module), module_dtype(module, example.dtype))
     rows = rows.expand(2, *rows.shape[1:]).contiguous() if len(rows) == 1 else rows
     try:
-        with evaluation_mode(module), torch.no_grad(), _quiet_export():
+        with evaluation_mode(module), torch.no_grad(), quiet_export():
             return torch.export.export(module, (rows,), dynamic_shapes=({0: Dim.AUTO},))
     except Exception as error:  # torch.export documents no common base of what it raises
         raise CaptureError(
             f"torch.export could not trace {type(module).__name__} on an example of shape "
-            f"{tuple(example.shape)}: {_first_line(error)}. Control flow that depends on the "
+            f"{tuple(example.shape)}: {first_line(error)}. Control flow that depends on the "
             "values of the input cannot be traced; check also that the example has the shape "
             "that forward() expects."
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What went wrong in PyTorch, in one line."""
     text = str(error).strip() or type(error).__name__
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}"
 
@@ -122,10 +123,10 @@ def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor]
         if isinstance(target, torch._ops.OpOverload) and target in table:
             del table[target]
     try:
-        with _quiet_export():
+        with quiet_export():
             exported = exported.run_decompositions(table)
     except Exception as error:  # as above
-        raise CaptureError(f"the exported program is broken: {_first_line(error)}") from error
+        raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
     constants, names, input_name = _read_inputs(exported)
     output = _read_output(exported)
     nodes = {node.name: node for node in exported.graph.nodes}

@@ -29,7 +29,6 @@ from farfield.graph.export import (
 from farfield.graph.network import Group, Network, join
 from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.program import Program, fold_constants, forward
-from farfield.graph.pt2 import load_pt2
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.simplify import Head, simplify
 
@@ -122,6 +121,8 @@ def _load(path: Path) -> ExportedProgram:
             f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files and "
             ".pt2 files, written by torch.export.save"
         )
+    from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
+
     return load_pt2(path)
 
 

@@ -1,0 +1,1 @@
+"""``.pt2`` files, as ``torch.export.save`` writes them, read without PyTorch's own loader."""
