@@ -5,6 +5,7 @@ import base64
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
@@ -26,6 +27,24 @@ def test_a_ray_has_its_limit_and_its_exact_first_crossing():
     assert found.pieces == 1
     in_units = curves.ray(subject, "x up", np.array([0.0]), np.array([1.0]), unit="mg")
     assert in_units.first == pytest.approx(np.log(999) / 2)
+
+
+def test_a_ray_says_from_where_on_its_answer_stands_and_not_only_its_units():
+    # Logits (relu(x) - 140, 0) from x = -21.5: the unit settles at 21.5, the class at 161.5.
+    late = nn.Sequential(nn.ReLU(), affine([[1.0], [0.0]], [-140.0, 0.0]))
+    subject = subject_of(late, np.array([[-1.0], [1.0]]))
+    found = curves.ray(subject, "x up", np.array([-21.5]), np.array([1.0]))
+    assert found.reach == pytest.approx(21.5)
+    assert found.final == pytest.approx(161.5)
+    assert found.settled == pytest.approx(161.5 + np.log(999))
+    assert found.exact
+
+
+def test_members_that_part_are_never_settled():
+    members = [affine([[1.0], [-1.0]], [0.0, 0.0]), affine([[-1.0], [1.0]], [0.0, 0.0])]
+    subject = subject_of(members, np.array([[-1.0], [1.0]]))
+    found = curves.ray(subject, "x up", np.array([0.0]), np.array([1.0]))
+    assert found.settled == found.final == np.inf
 
 
 def test_a_surface_is_the_model_on_a_grid():

@@ -10,6 +10,7 @@ import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
 from farfield.audit.features import CURVE_STEPS, table
 from farfield.audit.subject import Moving
+from small_networks import mlp
 
 
 def described(subject, threshold=0.99):
@@ -66,6 +67,7 @@ def test_a_bounded_end_is_evaluated_at_its_bound():
     assert feature.up.bound == 2.0
     assert feature.up.confidence[1] == pytest.approx(1 / (1 + math.exp(-6)))
     assert all(math.isinf(value) for value in feature.up.distance)
+    assert all(math.isinf(value) for value in feature.up.value)
     assert feature.curve[-1] == pytest.approx(1 / (1 + math.exp(-6)), abs=1e-4)
 
 
@@ -91,3 +93,68 @@ def test_votes_of_members_that_disagree():
     assert feature.up.votes == {"c0": 0.5, "c1": 0.5}
     assert feature.up.scores["mutual_information"] == pytest.approx(math.log(2))
     assert feature.up.blind == 0.0
+
+
+def test_a_bounded_end_says_from_where_on_up_to_its_bound():
+    # Logits (9x, 0): 99.9% from x = log(999) / 9 on, which lies before the bound.
+    rows = np.linspace(-0.2, 0.2, 21)[:, None]
+    moving = (Moving("share", (0,), low=-0.5, high=2.0),)
+    (feature,) = described(subject_of(affine([[9.0], [0.0]], [0.0, 0.0]), rows, moving=moving))
+    goal = math.log(999) / 9
+    assert feature.up.exact
+    assert feature.up.value == pytest.approx([goal] * 3)
+    assert feature.up.beyond == pytest.approx([(goal - 0.2) / rows.std()] * 3)
+    assert feature.up.distance == pytest.approx([goal - 0.18, goal, goal + 0.18], abs=0.021)
+    assert feature.down.bound == -0.5
+    assert all(math.isinf(value) for value in feature.down.distance)
+
+
+def test_a_row_beyond_its_bound_is_moved_back_and_needs_no_way():
+    rows = np.array([[3.0], [0.0], [0.1]])
+    moving = (Moving("share", (0,), low=-1.0, high=2.0),)
+    (feature,) = described(subject_of(affine([[9.0], [0.0]], [0.0, 0.0]), rows, moving=moving))
+    assert feature.up.distance[0] == 0.0
+    assert feature.up.distance[2] == pytest.approx(math.log(999) / 9)
+    assert feature.up.value[2] == 2.0
+
+
+def test_values_reached_are_where_brute_force_finds_them():
+    for subject in (sure_subject(7), sure_subject(7, 8, 9)):
+        for place, feature in enumerate(described(subject)):
+            for sign, end in ((-1.0, feature.down), (1.0, feature.up)):
+                assert end.exact
+                brute = [last_unsure(subject, row, place, sign) for row in subject.spread(100)]
+                outward = np.sort([sign * value for value in brute])
+                middle = outward[int(0.5 * len(outward))]
+                assert sign * end.value[1] == pytest.approx(middle, rel=5e-3, abs=2e-2)
+
+
+def sure_subject(*seeds):
+    """Networks that are sure long before their last unit settles."""
+    rows = np.random.default_rng(seeds[0]).standard_normal((60, 3)) * (1, 2, 3)
+    models = [mlp(3, 16, 16, 3, seed=seed, gain=3.0) for seed in seeds]
+    return subject_of(models if len(models) > 1 else models[0], rows)
+
+
+def last_unsure(subject, row, place, sign):
+    """The value of a feature from which on all members are sure, from a fine grid."""
+    steps = np.concatenate([np.linspace(0, 60, 6001), np.geomspace(60.1, 1e7, 4000)])
+    rows = np.tile(row, (len(steps), 1))
+    rows[:, place] += sign * steps
+    p = subject.network.probabilities(rows)
+    final = p[:, -1].argmax(dim=-1)
+    if len(set(final.tolist())) > 1 or bool((p[:, -1].amax(dim=-1) < 0.999).any()):
+        return sign * math.inf
+    unsure = (p[:, :, int(final[0])] < 0.999).any(dim=0).numpy()
+    return row[place] + sign * (steps[np.flatnonzero(unsure)[-1]] if unsure.any() else 0.0)
+
+
+def test_a_budget_that_is_spent_makes_bounds(monkeypatch):
+    exact = described(sure_subject(3))
+    monkeypatch.setattr("farfield.audit.features.WALKING", 0.0)
+    bounds = described(sure_subject(3))
+    assert all(feature.up.exact and feature.down.exact for feature in exact)
+    assert not all(feature.up.exact for feature in bounds)
+    for bound, known in zip(bounds, exact, strict=True):
+        assert bound.up.distance >= known.up.distance
+        assert bound.up.beyond >= known.up.beyond

@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_breast_cancer
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import farfield as ff
@@ -174,3 +178,35 @@ def test_progress_is_reported(moons):
     ff.audit(model, data.X, data.y, directions=5, progress=lambda *step: seen.append(step))
     assert {"directions", "features", "rays", "surfaces", "health"} <= {name for name, _ in seen}
     assert all(0 <= done <= 1 for _, done in seen)
+
+
+def test_distances_agree_with_the_models_own_predictions():
+    data = load_breast_cancer()
+    model = make_pipeline(
+        StandardScaler(), MLPClassifier((16, 16), max_iter=1000, random_state=0)
+    ).fit(data.data, data.target)
+    names = [str(name) for name in data.feature_names]
+    found = ff.audit(model, data.data, features=names, directions=20, samples=569)
+    median, deviation = np.median(data.data, axis=0), data.data.std(axis=0)
+    along_features = [ray for ray in found.rays if "from the median row" in ray.name]
+    assert len(along_features) == 8
+    before_the_reach = 0
+    for ray in along_features:
+        name, _, _ = ray.name.rpartition(", ")
+        name, _, way = name.rpartition(" ")
+        place, sign = names.index(name), 1.0 if way == "up" else -1.0
+        steps = np.concatenate([np.linspace(0, 100, 20_001), np.geomspace(100, 1e7, 5000)])
+        rows = np.tile(median, (len(steps), 1))
+        rows[:, place] += sign * steps * deviation[place]
+        p = model.predict_proba(rows)
+        winner = p[-1].argmax()
+        assert ray.exact
+        for told, lost in (
+            (ray.settled, p[:, winner] < 0.999),
+            (ray.final, p.argmax(axis=1) != winner),
+        ):
+            last = steps[np.flatnonzero(lost)[-1]] if lost.any() else 0.0
+            assert told == pytest.approx(last, rel=5e-3, abs=1e-2)
+        assert ray.first <= ray.settled * (1 + 1e-9)
+        before_the_reach += ray.settled < ray.reach
+    assert before_the_reach

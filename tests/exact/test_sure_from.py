@@ -146,10 +146,10 @@ def test_jointly_the_last_instance_decides():
         alone = ff.at_infinity(captured(model, 2), origin, direction).distance(0.95)[0]
         torch.testing.assert_close(found.t[index], alone)
     joint = found.jointly
-    assert torch.equal(joint.t[0], found.t.amax(dim=0))
+    assert torch.equal(joint.t, found.t.amax(dim=0))
     assert joint.exact.all()
-    finite = torch.isfinite(joint.t[0])
-    later = torch.where(finite, joint.t[0], 0.0)[None] * (1 + 1e-9)
+    finite = torch.isfinite(joint.t)
+    later = torch.where(finite, joint.t, 0.0)[None] * (1 + 1e-9)
     assert (winning(network, far, origin, direction, later)[:, 0, finite] >= 0.95 - 1e-9).all()
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farfield.audit.families import SURE, in_common, settled
 from farfield.audit.findings import Ray, Surface
 from farfield.audit.subject import Floats, Moving, Subject
 from farfield.errors import FarfieldError
-from farfield.exact import along, slice_plane
+from farfield.exact import FarField, SureFrom, along, slice_plane
 from farfield.exact.planar.plane import Plane
 from farfield.scores import all_scores
 from farfield.scores.gradient import gradient_magnitude
 
-SURE = 0.999
 # Rays are shown out to a million standard deviations; whatever comes after is the limit.
 OUTMOST = 1e6
 STEPS = 160
@@ -28,6 +28,8 @@ WIDE = 1000
 MOST_UNITS_ON_RAYS = 20_000
 MOST_UNITS_IN_PLANES = 700
 MOST_SEGMENTS = 6_000
+# How many products of weights and values the last 99.9% of one ray may cost: a second.
+WALKING = 5e9
 POINTS = 300
 LAYERS = ("confidence", "predictive_entropy", "mutual_information", "gradient")
 
@@ -43,16 +45,30 @@ def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = ""
     scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
     limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
     first, pieces = _first(subject, start, way)
+    steps = 1.0 if unit else one
+    lasting = settled(far, WALKING)
+    final = None
+    if isinstance(far, FarField):
+        final = in_common(far.final_from(budget=WALKING), far.winner)
     return Ray(
         name=name,
         unit=unit or "standard deviations",
         t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one)),
         scores={n: tuple(round(float(v), 6) for v in values) for n, values in scores.items()},
         limits={n: float(value[0]) for n, value in limits.items()},
-        reach=float(far.reach.amax()) * (1.0 if unit else one),
-        first=None if first is None else first * (1.0 if unit else one),
+        reach=float(far.reach.amax()) * steps,
+        first=None if first is None else first * steps,
         pieces=pieces,
+        settled=_known(lasting, steps),
+        final=None if final is None else _known(final, steps),
+        exact=bool(lasting.exact[0] & (lasting if final is None else final).exact[0]),
     )
+
+
+def _known(found: SureFrom, steps: float) -> float | None:
+    """A distance in steps, unless it is not known at all."""
+    t = float(found.t[0])
+    return None if np.isnan(t) else t * steps
 
 
 def _first(subject: Subject, origin: Floats, direction: Floats) -> tuple[float | None, int | None]:

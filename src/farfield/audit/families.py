@@ -17,13 +17,15 @@ from farfield.audit.black_box import OUTMOST, Seen
 from farfield.audit.findings import Family, Share
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate, clopper_pearson
-from farfield.exact import FarField, blind_arcs
+from farfield.exact import FarField, SureFrom, blind_arcs
 
 SURE = 0.999
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 THREE = (0.05, 0.5, 0.95)
 # How many numbers the directions of one block may hold.
 BLOCK = 1 << 22
+# How many products of weights and values the distances of a family may cost: a few seconds.
+WALKING = 2e10
 # How many directions of the circle are looked at for everything but its exact share.
 CIRCLE = 720
 SCORES = (
@@ -127,17 +129,18 @@ def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -
 def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
     """Follow a family to infinity, a block of rays at a time, and count."""
     size = max(1, BLOCK // subject.is_free.size)
+    count = len(rays.direction)
     parts = [
-        _facts(subject, rays, slice(first, first + size), threshold)
-        for first in range(0, len(rays.direction), size)
+        _facts(subject, rays, slice(first, first + size), threshold, WALKING * min(1, size / count))
+        for first in range(0, count, size)
     ]
     facts = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    count = len(facts["blind"])
     share = _share(subject, int(facts["blind"].sum()), count, rays.sampled)
     reach = float(facts["reach"].median())
     if subject.task == "regression":
         return Family(rays.name, rays.title, share, count, (), {}, reach, (), {}, 0.0)
     label = facts["label"]
+    settled_at, exact = known_quantiles(facts["settled"], facts["exact"])
     return Family(
         name=rays.name,
         title=rays.title,
@@ -150,13 +153,16 @@ def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
             if bool((label == place).any())
         },
         reach=reach,
-        settled=quantiles(facts["settled"], THREE),
+        settled=settled_at,
+        settled_exact=exact,
         scores={name: quantiles(facts[name], THREE) for name in SCORES},
         disagreeing=float(facts["disagreeing"].double().mean()),
     )
 
 
-def _facts(subject: Subject, rays: Rays, part: slice, threshold: float) -> dict[str, Tensor]:
+def _facts(
+    subject: Subject, rays: Rays, part: slice, threshold: float, walking: float
+) -> dict[str, Tensor]:
     """What is counted, for one block of rays, ``(rays,)`` each."""
     directions = torch.as_tensor(rays.direction[part], dtype=torch.float64)
     shared = np.ndim(rays.origin) == directions.ndim - 1
@@ -167,10 +173,12 @@ def _facts(subject: Subject, rays: Rays, part: slice, threshold: float) -> dict[
         "reach": far.reach.amax(dim=0) * per_step,
     }
     if subject.task == "classification":
+        sure = settled(far, walking)
         found |= {
             "confidence": far.confidence,
             "label": far.label,
-            "settled": settled(far) * per_step,
+            "settled": sure.t * per_step,
+            "exact": sure.exact,
             "disagreeing": disagreeing(far),
         }
         found |= {name: far.score(name) for name in SCORES}
@@ -200,14 +208,35 @@ def disagreeing(far: FarField | Seen) -> Tensor:
     return (far.winner != far.winner[:1]).any(dim=0)
 
 
-def settled(far: FarField | Seen) -> Tensor:
+def settled(far: FarField | Seen, walking: float = WALKING) -> SureFrom:
     """``(rays,)`` from where on every instance is 99.9% sure of one common class.
 
     Infinite where they never are, or where the members disagree; NaN where smooth activations
-    only approach their limits, so that no distance is known.
+    only approach their limits, so that no distance is known. What was only seen is not exact.
+
+    Args:
+        far: The far field, or what was seen of it.
+        walking: How many products of weights and values it may cost.
     """
-    distance = far.distance(SURE).amax(dim=0)
-    return torch.where(disagreeing(far), torch.inf, distance)
+    if isinstance(far, Seen):
+        t = far.distance(SURE)
+        return in_common(SureFrom(t, torch.zeros_like(t, dtype=torch.bool)), far.winner)
+    return in_common(far.sure_from(SURE, budget=walking), far.winner)
+
+
+def in_common(found: SureFrom, winner: Tensor) -> SureFrom:
+    """``(rays,)`` the same for all instances at once; never where they end in different classes."""
+    apart, joint = (winner != winner[:1]).any(dim=0), found.jointly
+    return SureFrom(joint.t.masked_fill(apart, torch.inf), joint.exact | apart)
+
+
+def known_quantiles(t: Tensor, exact: Tensor) -> tuple[tuple[float, ...], bool]:
+    """The three quantiles of distances, and whether they are exact; if not, they are bounds.
+
+    They are exact if they stay the same when all that is only bounded from above moves away.
+    """
+    most, least = quantiles(t, THREE), quantiles(torch.where(exact, t, -torch.inf), THREE)
+    return most, most == least
 
 
 def quantiles(values: Tensor, levels: tuple[float, ...]) -> tuple[float, ...]:

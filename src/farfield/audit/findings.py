@@ -7,6 +7,7 @@ infinity means never. Nothing here grows with the number of rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -105,11 +106,14 @@ class Family:
         rays: How many rays were followed to infinity.
         confidence: Quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the confidence at infinity.
         classes: Name of a class to the share of rays that end in it.
-        reach: Median distance from which on nothing changes any more, in standard deviations.
-        settled: Quantiles 0.05, 0.5 and 0.95 of the distance from which on the confidence stays
-            above 99.9%; infinity where it never does. In standard deviations of the data.
+        reach: Median distance at which the last unit settles, in standard deviations. Beyond it
+            logits are straight lines, which may still cross.
+        settled: Quantiles 0.05, 0.5 and 0.95 of the distance from which on every instance stays at
+            99.9% or more; infinity where it never does. In standard deviations of the data.
         scores: Name of a score to its quantiles 0.05, 0.5 and 0.95 at infinity.
         disagreeing: Share of rays on which the instances end in different classes.
+        settled_exact: Whether ``settled`` is exact; if not, it is at most that, or, of a model that
+            can only be evaluated, what was seen.
     """
 
     name: str
@@ -122,6 +126,7 @@ class Family:
     settled: tuple[float, ...]
     scores: Mapping[str, tuple[float, ...]]
     disagreeing: float
+    settled_exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -136,12 +141,18 @@ class End:
         confidence: Smallest, median and largest confidence at the end.
         blind: Share of the sampled rows that end with the threshold's confidence or more.
         votes: Name of a class to the mean share of instances that end in it.
-        distance: Quantiles 0.05, 0.5 and 0.95 over the rows: how far until the confidence is above
-            99.9% for good, in the feature's units.
-        beyond: The same point, in standard deviations beyond the training range (negative: inside).
+        distance: Quantiles 0.05, 0.5 and 0.95 over the rows: how far until every instance is 99.9%
+            sure for good, up to the end, in the feature's units.
+        beyond: How far the feature's value is then beyond the training range, in standard
+            deviations (negative: inside); the same quantiles.
         assumptions: Share of rows in whose last region Proposition 2's assumptions hold; ``None``
             where they were not checked, or where the feature is bounded.
         scores: Name of a score to its median at the end.
+        value: The value of the feature from which on that is so; the same quantiles as ``beyond``,
+            infinite where it never is.
+        exact: Whether ``distance``, ``beyond`` and ``value`` are exact; if not, they are bounds:
+            confidence is there for good at the latest there (or, of a model that can only be
+            evaluated, what was seen).
     """
 
     bound: float | None
@@ -154,6 +165,8 @@ class End:
     beyond: tuple[float, float, float]
     assumptions: float | None
     scores: Mapping[str, float]
+    value: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -215,9 +228,13 @@ class Ray:
         t: Distances, growing; the first is 0.
         scores: Name of a score (``confidence`` among them) to its values at ``t``.
         limits: Name of a score to its value at infinity.
-        reach: From where on nothing changes.
+        reach: Where the last unit settles; beyond it logits are straight lines, which may cross.
         first: Smallest ``t`` with a confidence of 99.9%, exact; ``None`` if it was not computed.
         pieces: How many affine pieces the ray has, if they were counted.
+        settled: From where on every instance is 99.9% sure of one class for good; infinite if that
+            never is, ``None`` if it is not known.
+        final: From where on every instance predicts one class for good.
+        exact: Whether ``settled`` and ``final`` are exact; if not, they are at most that, or seen.
     """
 
     name: str
@@ -228,6 +245,9 @@ class Ray:
     reach: float
     first: float | None = None
     pieces: int | None = None
+    settled: float | None = None
+    final: float | None = None
+    exact: bool = True
 
 
 @dataclass(frozen=True)

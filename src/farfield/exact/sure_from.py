@@ -16,7 +16,7 @@ from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
 from farfield.exact.piecewise import require_piecewise_affine
-from farfield.exact.ray.walk_back import Loss, WalkBack
+from farfield.exact.ray.walk_back import Loss, WalkBack, others
 from farfield.graph.network import Network
 
 if TYPE_CHECKING:
@@ -43,9 +43,10 @@ class SureFrom:
 
     @property
     def jointly(self) -> SureFrom:
-        """``(1, rays)`` the same for all instances at once: the last of them decides."""
-        t = self.t.amax(dim=0, keepdim=True)
-        proven = self.t.masked_fill(~self.exact, -torch.inf).amax(dim=0, keepdim=True)
+        """``(rays,)`` the same for all instances at once: the last of them decides."""
+        never = torch.isinf(self.t).any(dim=0)
+        t = self.t.amax(dim=0).masked_fill(never, torch.inf)
+        proven = self.t.masked_fill(~self.exact, -torch.inf).amax(dim=0)
         return SureFrom(t, proven == t)
 
 
@@ -75,6 +76,40 @@ def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
             walk.run()
         exact = exact | ~walk.open & ~unknown
     return SureFrom(t.to(far.slope.dtype), exact)
+
+
+def sure_until(
+    network: Network,
+    origins: Tensor,
+    directions: Tensor,
+    stop: Tensor,
+    loss: Loss,
+    budget: float = BUDGET,
+) -> tuple[SureFrom, Tensor]:
+    """Find from where on, up to where rays end, the class at their end is not lost any more.
+
+    Args:
+        network: The network.
+        origins: ``(rays, *input)``.
+        directions: ``(rays, *input)``.
+        stop: ``(rays,)`` where they end, finite.
+        loss: When a class counts as lost.
+        budget: As for :func:`sure_from`.
+
+    Returns:
+        For every instance and ray from where on; infinite where the class is lost at the end
+        itself. And ``(instances, rays)`` the classes.
+    """
+    ends = origins + stop.reshape(-1, *[1] * (origins.ndim - 1)) * directions
+    logits = network.logits(ends).double()
+    label = logits.argmax(dim=-1)
+    never = loss.at(others(logits, label)) > 0
+    t = stop.double().expand_as(never).masked_fill(never, torch.inf)
+    walk = WalkBack(network, origins, directions, label, loss, t, ~never & (t > 0), budget)
+    if bool(walk.open.any()) and _walkable(network):
+        with torch.no_grad():
+            walk.run()
+    return SureFrom(walk.t, ~walk.open), label
 
 
 def _beyond(far: FarField, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
