@@ -72,7 +72,7 @@ def curve(rng, low, high):
     return tuple((dip + (ends - dip) * np.abs(np.tanh(3 * (x - 0.2 * rng.normal())))).tolist())
 
 
-def end(rng, classes, blind, std, *, members=1, bound=None):
+def end(rng, classes, blind, std, sign, edge, *, members=1, bound=None):
     label = classes[int(rng.integers(len(classes)))]
     top = 1.0 if blind else 0.5 + 0.4 * rng.random()
     first = float(rng.lognormal(1.0, 0.8)) * std
@@ -92,6 +92,7 @@ def end(rng, classes, blind, std, *, members=1, bound=None):
         beyond=tuple(each / std - 1.5 for each in distances),
         assumptions=None if bound is not None else 0.94,
         scores={name: float(rng.random()) for name in names},
+        value=tuple(sign * (edge + each - 1.5 * std) for each in distances),
     )
 
 
@@ -99,8 +100,17 @@ def numeric(rng, name, classes, *, unit="", bounds=(None, None), members=1, blin
     std = float(rng.lognormal(0, 2))
     mean = float(rng.normal(0, 5)) * std
     sides = [
-        end(rng, classes, bool(rng.random() < blind), std, members=members, bound=bound)
-        for bound in bounds
+        end(
+            rng,
+            classes,
+            bool(rng.random() < blind),
+            std,
+            sign,
+            sign * mean + reach * std,
+            members=members,
+            bound=bound,
+        )
+        for bound, sign, reach in zip(bounds, (-1.0, 1.0), (2.0, 3.0), strict=True)
     ]
     return Feature(
         name=name,
@@ -141,7 +151,10 @@ def ray(rng, name, *, members=1, unit="standard deviations"):
         scores[name_of_score] = tuple(values.tolist())
         limits[name_of_score] = -INF if grows else (1 - limit) * 1.4
     first = float(5 * centre) if limit == 1 else INF
-    return Ray(name, unit, tuple(t.tolist()), scores, limits, float(9 * centre), first, 143)
+    return Ray(
+        name, unit, tuple(t.tolist()), scores, limits, float(9 * centre), first, 143,
+        settled=1.5 * first, final=1.2 * first if limit == 1 else float(2 * centre),
+    )  # fmt: skip
 
 
 def grid(values):

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from farfield.report.audit_text import format_audit, listings, print_audit
+from farfield.report.audit_text import (
+    families,
+    features,
+    format_audit,
+    listings,
+    print_audit,
+)
 from report import sample_audits as samples
 
 
@@ -68,3 +74,34 @@ def test_names_are_not_read_as_markup():
     console = Console(file=file, width=140)
     print_audit(replace(base, features=(odd, *base.features[1:])), console)
     assert "[bold red]age[/]" in file.getvalue()
+
+
+def with_end(audit, **changes):
+    """The same audit with the upper end of its first feature changed."""
+    first, *rest = audit.features
+    return replace(audit, features=(replace(first, up=replace(first.up, **changes)), *rest))
+
+
+def test_the_value_reached_is_told_and_marked_where_no_data_has_its_sign():
+    audit = with_end(samples.tabular(), value=(1.0, -612.0, 3.0), beyond=(0.0, 2.5, 3.0))
+    first = replace(audit.features[0], low=18.0, high=90.0, unit="mg/dL")
+    audit = replace(audit, features=(first,))
+    (row,) = features(audit).rows
+    assert row[-1] == "\N{MINUS SIGN}612 mg/dL (2.5 sd beyond; never negative in the data)"
+    (row,) = features(replace(audit, features=(replace(first, low=-9.0),))).rows
+    assert row[-1] == "\N{MINUS SIGN}612 mg/dL (2.5 sd beyond)"
+
+
+def test_bounds_are_called_bounds_and_what_was_seen_is_not():
+    audit = with_end(
+        samples.tabular(), value=(1.0, 612.0, 3.0), beyond=(0.0, 2.5, 3.0), exact=False
+    )
+    audit = replace(audit, features=audit.features[:1])
+    family = replace(audit.families[0], settled_exact=False, settled=(1.0, 84.0, 90.0))
+    audit = replace(audit, families=(family,))
+    (row,) = features(audit).rows
+    assert "612 mm at the latest (at most 2.5 sd beyond)" in row[-1]
+    assert families(audit).rows[0][-1] == "at most 84"
+    seen = replace(audit, verdict=replace(audit.verdict, seen_to=1e6))
+    assert "at most" not in features(seen).rows[0][-1]
+    assert families(seen).rows[0][-1] == "84"

@@ -188,6 +188,18 @@ def test_numbers_are_told_as_they_are(pages):
     assert "No limit was set" in Page(pages["images"]).text
 
 
+def test_units_that_settle_are_not_taken_for_answers_that_do(pages):
+    text = Page(pages["tabular"]).text
+    assert "Nothing changes" not in text
+    for words in ("Last unit settles at", "Class final from", "99.9% for good from"):
+        assert words in text
+    audit = samples.tabular()
+    ray = replace(audit.rays[0], reach=21.5, first=3.0, settled=152.0, final=140.0, exact=False)
+    page = render(replace(audit, rays=(ray,))).decode()
+    assert "at most 152" in page
+    assert "at most 140" in page
+
+
 def test_every_column_of_the_features_can_be_sorted(pages):
     page = Page(pages["tabular"])
     keys = [attrs["data-key"] for attrs in page.of("button") if "data-key" in attrs]

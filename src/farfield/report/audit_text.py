@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 from farfield.audit.findings import End, Feature
 from farfield.audit.record import Audit
-from farfield.report.html.features import soonest
+from farfield.report.html.features import is_bound, soonest
 from farfield.report.html.limits import Limits
-from farfield.report.html.sections import contests
+from farfield.report.html.sections import contests, settled_middle
 from farfield.report.html.verdict import Headline, headline
 from farfield.report.words import (
     beyond,
-    distance,
     measured,
     metric_title,
     number,
     percent,
     plural,
     quantity,
+    reached,
     score_title,
     share,
     shorten,
+    unnatural,
     visible,
 )
 
@@ -103,7 +104,7 @@ def families(audit: Audit, most: int | None = None) -> Listing:
             _name(each.title),
             share(each.share),
             f"{each.rays:,}",
-            distance(each.settled[1]) if len(each.settled) == 3 else "",
+            settled_middle(each, audit) if len(each.settled) == 3 else "",
         )
         for each in audit.families[:most]
     ]
@@ -118,7 +119,8 @@ def features(audit: Audit, most: int | None = None) -> Listing:
     moved = [each for each in audit.features if each.down is not None or each.up is not None]
     moved.sort(key=soonest)
     rows = tuple(
-        (_name(each.name), *_end(each.down, each), *_end(each.up, each)) for each in moved[:most]
+        (_name(each.name), *_end(each.down, each, audit), *_end(each.up, each, audit))
+        for each in moved[:most]
     )
     cut = f"{len(rows)} of {plural(len(audit.features), 'feature')}; all are in the report."
     return Listing(
@@ -224,13 +226,14 @@ def _plain(listing: Listing) -> str:
     return "\n".join(text)
 
 
-def _end(end: End | None, feature: Feature) -> tuple[str, str]:
+def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:
     """One end as two cells."""
     if end is None:
         return "", ""
     unit = _name(feature.unit, 24) if feature.unit else ""
-    note = beyond(end.beyond[1])
-    far = distance(end.distance[1], unit)
+    bound, value = is_bound(end, audit), end.value[1]
+    notes = (beyond(end.beyond[1], bound=bound), unnatural(value, feature.low, feature.high))
+    note, far = "; ".join(filter(None, notes)), reached(value, unit, bound=bound)
     label = f"{_name(end.label, 40)}, {percent(end.confidence[1])}"
     return label, f"{far} ({note})" if note else far
 

@@ -80,26 +80,56 @@ def number(value: float) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def distance(value: float, unit: str = "") -> str:
-    """Write a distance; infinity means never.
+def distance(value: float, unit: str = "", *, bound: bool = False) -> str:
+    """Write a distance; infinity means never. A bound is at most that.
 
-    >>> distance(12.5, "mmol/L"), distance(float("inf"))
-    ('12.5 mmol/L', 'never')
+    >>> distance(12.5, "mmol/L"), distance(float("inf")), distance(84.0, bound=True)
+    ('12.5 mmol/L', 'never', 'at most 84')
     """
     if value == math.inf:
         return NEVER
-    return f"{number(value)} {unit}".rstrip() if math.isfinite(value) else UNKNOWN
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{'at most ' if bound and value > 0 else ''}{number(value)} {unit}".rstrip()
 
 
-def beyond(value: float) -> str:
-    """Say where a point lies, given in standard deviations beyond the training range.
+def reached(value: float, unit: str = "", *, bound: bool = False) -> str:
+    """Write a value from which on something holds; infinity, at either end, means never.
 
-    >>> beyond(3.21), beyond(-0.5), beyond(float("inf"))
-    ('3.21 sd beyond', 'inside the data', '')
+    >>> reached(-3.0, "years"), reached(float("-inf")), reached(612.0, bound=True)
+    ('−3 years', 'never', '612 at the latest')
+    """
+    if math.isinf(value):
+        return NEVER
+    if math.isnan(value):
+        return UNKNOWN
+    return f"{number(value)} {unit}".rstrip() + (" at the latest" if bound else "")
+
+
+def unnatural(value: float, low: float, high: float) -> str:
+    """Say so if a value has a sign that no value in the data has.
+
+    >>> unnatural(-3.0, 18.0, 90.0), unnatural(-3.0, -1.0, 90.0), unnatural(float("-inf"), 0.0, 1.0)
+    ('never negative in the data', '', '')
     """
     if not math.isfinite(value):
         return ""
-    return "inside the data" if value <= 0 else f"{number(value)} sd beyond"
+    if value < 0 <= low:
+        return "never negative in the data"
+    return "never positive in the data" if value > 0 >= high else ""
+
+
+def beyond(value: float, *, bound: bool = False) -> str:
+    """Say where a point lies, given in standard deviations beyond the training range.
+
+    >>> beyond(3.21), beyond(-0.5), beyond(float("inf")), beyond(3.21, bound=True)
+    ('3.21 sd beyond', 'inside the data', '', 'at most 3.21 sd beyond')
+    """
+    if not math.isfinite(value):
+        return ""
+    if value <= 0:
+        return "inside the data"
+    return f"{'at most ' if bound else ''}{number(value)} sd beyond"
 
 
 def share(value: float | Estimate) -> str:

@@ -16,23 +16,38 @@ from farfield.report.words import (
     number,
     percent,
     plural,
+    reached,
     score_title,
     shorten,
+    unnatural,
     visible,
 )
 
 
 @dataclass(frozen=True)
 class Side:
-    """One end of one feature as a row shows it."""
+    """One end of one feature as a row shows it.
+
+    Attributes:
+        label: The class there.
+        stops: Its bound, if it has one.
+        confidence: How sure the middle row is there.
+        sureness: The same to sort by.
+        spread: The least and the most that rows are.
+        reached: The value from which on the model is 99.9% sure for good.
+        beyond: How far that is beyond the data.
+        strange: Why no such value should occur, if so.
+        far: How far it is beyond the data, to sort by.
+    """
 
     label: str
     stops: str
     confidence: str
     sureness: float
     spread: str
-    distance: str
+    reached: str
     beyond: str
+    strange: str
     far: float
 
 
@@ -97,25 +112,32 @@ def _row(index: int, feature: Feature, audit: Audit, limits: Limits) -> Row:
         ),
         dip=min((each for each in feature.curve if math.isfinite(each)), default=None),
         blind=max(known) if known else None,
-        down=_side(feature.down, feature.unit),
-        up=_side(feature.up, feature.unit),
+        down=_side(feature.down, feature, audit),
+        up=_side(feature.up, feature, audit),
         instead=_instead(feature, audit),
     )
 
 
-def _side(end: End | None, unit: str) -> Side | None:
+def is_bound(end: End, audit: Audit) -> bool:
+    """Whether distances are upper bounds: neither exact nor merely seen."""
+    return not end.exact and audit.verdict.seen_to is None
+
+
+def _side(end: End | None, feature: Feature, audit: Audit) -> Side | None:
     if end is None:
         return None
+    unit, bound = _short(feature.unit), is_bound(end, audit)
     low, median, high = end.confidence
     same = percent(low) == percent(high)
     return Side(
         label=end.label,
-        stops="" if end.bound is None else f"at its bound {distance(end.bound, _short(unit))}",
+        stops="" if end.bound is None else f"at its bound {distance(end.bound, unit)}",
         confidence=percent(median),
         sureness=median,
         spread="" if same else f"{percent(low)}\N{EN DASH}{percent(high)}",
-        distance=distance(end.distance[1], _short(unit)),
-        beyond=beyond(end.beyond[1]),
+        reached=reached(end.value[1], unit, bound=bound),
+        beyond=beyond(end.beyond[1], bound=bound),
+        strange=unnatural(end.value[1], feature.low, feature.high),
         far=end.beyond[1],
     )
 
@@ -190,15 +212,20 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
         facts["Votes there"] = ", ".join(
             f"{shorten(visible(name), 40)} {percent(value)}" for name, value in votes
         )
-    for title, far, sd in zip(
+    bound = is_bound(end, audit)
+    for title, value, sd in zip(
         ("the first 5% of rows", "half of the rows", "95% of the rows"),
-        end.distance,
+        end.value,
         end.beyond,
         strict=True,
     ):
-        note = beyond(sd)
-        text = distance(far, unit)
-        facts[f"99.9% sure for good, for {title}"] = f"{text} ({note})" if note else text
+        notes = (beyond(sd, bound=bound), unnatural(value, feature.low, feature.high))
+        note, text = "; ".join(filter(None, notes)), reached(value, unit, bound=bound)
+        told = f"from {text} on" if math.isfinite(value) else text
+        facts[f"99.9% sure for good, for {title}"] = f"{told} ({note})" if note else told
+    facts["How far rows go for that (5%, 50%, 95%)"] = ", ".join(
+        distance(far, unit, bound=bound) for far in end.distance
+    )
     if end.assumptions is not None:
         facts["Assumptions of the theorem hold for"] = f"{percent(end.assumptions)} of rows"
     telling = [name for name in end.scores if is_telling(name, audit.model.instances)]

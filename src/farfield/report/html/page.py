@@ -24,6 +24,7 @@ from farfield.report.html.sections import (
     ends_told,
     most_divided,
     sections,
+    settled_middle,
     settled_told,
 )
 from farfield.report.html.verdict import headline
@@ -119,7 +120,7 @@ def environment() -> Environment:
     made.globals.update(
         bar=bar, columns=columns, stack=stack, spark=spark, measured=words.measured,
         plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
-        is_telling=words.is_telling,
+        settled_middle=settled_middle, is_telling=words.is_telling,
     )  # fmt: skip
     return made
 

@@ -110,6 +110,9 @@ def _ray(ray: Ray, audit: Audit, limits: Limits) -> dict[str, Any]:
         ],
         "reach": _number(ray.reach),
         "first": None if ray.first is None else _number(ray.first),
+        "settled": None if ray.settled is None else _number(ray.settled),
+        "final": None if ray.final is None else _number(ray.final),
+        "bound": not ray.exact and audit.verdict.seen_to is None,
     }
 
 

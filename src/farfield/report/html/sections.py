@@ -90,17 +90,27 @@ def ends_told(family: Family) -> str:
     return f"{median} on the middle ray, {low} to {high} on nine rays in ten"
 
 
-def settled_told(family: Family) -> str:
-    """From where on the model is 99.9% sure, in standard deviations."""
+def settled_told(family: Family, audit: Audit) -> str:
+    """From where on the model is 99.9% sure for good, in standard deviations."""
     if len(family.settled) != 3:
         return UNKNOWN
-    first, median, last = family.settled
-    if first == math.inf:
+    if family.settled[0] == math.inf:
         return "never, on 95% of rays or more"
+    bound = is_bound(family, audit)
+    first, median, last = (distance(each, bound=bound) for each in family.settled)
     return (
-        f"{distance(median)} on the middle ray, {distance(first)} on the first 5%, "
-        f"{distance(last)} on 95% (standard deviations)"
+        f"{median} on the middle ray, {first} on the first 5%, {last} on 95% (standard deviations)"
     )
+
+
+def settled_middle(family: Family, audit: Audit) -> str:
+    """The same for the middle ray alone."""
+    return distance(family.settled[1], bound=is_bound(family, audit))
+
+
+def is_bound(family: Family, audit: Audit) -> bool:
+    """Whether distances are upper bounds: neither exact nor merely seen."""
+    return not family.settled_exact and audit.verdict.seen_to is None
 
 
 @dataclass(frozen=True)

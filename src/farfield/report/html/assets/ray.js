@@ -9,6 +9,7 @@
   const power = (exponent) => (exponent >= -2 && exponent <= 4 ? (10 ** exponent).toLocaleString("en-US") : `10${[...String(exponent)].map((each) => SUPERSCRIPTS[each]).join("")}`);
   const written = (each) => (score.key ? percent(each) : number(each));
   const unit = () => ray.unit || "lengths of the direction";
+  const most = () => (ray.bound ? "at most " : "");
 
   function layout() {
     const width = paper ? 640 : Math.max(280, chart.clientWidth);
@@ -17,7 +18,7 @@
     const positive = t.filter((each) => each > 0 && Number.isFinite(each));
     const low = positive.length ? Math.min(...positive) : 0.1;
     const high = positive.length ? Math.max(...positive, low * 10) : 10;
-    const box = { left: 54, right: width - 22, top: 40, bottom: height - 46 };
+    const box = { left: 54, right: width - 22, top: 54, bottom: height - 46 };
     // Zero stands before, infinity behind the logarithmic part.
     const [start, end] = [box.left + 22, box.right - Math.min(70, 0.12 * width)];
     const scale = (end - start) / Math.log(high / low);
@@ -96,7 +97,8 @@
       const line = real(payload.threshold);
       if (line > 0 && line <= 1) svg.append(draw("line", { class: "limit", x1: view.box.left, x2: view.box.right, y1: view.y(line), y2: view.y(line) }));
     }
-    mark(svg, real(ray.reach), `last change: ${number(real(ray.reach))}`, 1);
+    if (score.key) mark(svg, real(ray.settled), `99.9% for good: ${most()}${number(real(ray.settled))}`, 1);
+    mark(svg, real(ray.reach), `last unit settles: ${number(real(ray.reach))}`, 2);
     for (const other of payload.rays) {
       const same = other !== ray && other.unit === ray.unit && other.scores.find((each) => each.name === score.name);
       if (same && score.key) svg.append(draw("path", { class: "others", d: line(other.t.map(real), same.values) }));
@@ -122,6 +124,8 @@
     const first = real(ray.first);
     const told = [`${score.name} along “${ray.name}”: ${written(real(score.values[0]))} at the start, ${written(real(score.limit))} at infinity.`];
     if (score.key && ray.first !== null) told.push(first === Infinity ? "It never reaches 99.9%." : `It first reaches 99.9% at ${number(first)}.`);
+    if (score.key && ray.settled !== null && first !== Infinity) told.push(real(ray.settled) === Infinity ? "It is not there for good, however far out." : `It is there for good from ${most()}${number(real(ray.settled))} on.`);
+    if (score.key && ray.final !== null && Number.isFinite(real(ray.final))) told.push(`The class is final from ${most()}${number(real(ray.final))} on.`);
     if (score.key && payload.rays.length > 1) told.push("Thin lines are the other rays; the dashed line is the confidence that counts as blind.");
     return told.join(" ");
   }
