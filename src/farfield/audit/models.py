@@ -22,6 +22,7 @@ from torch import nn
 from farfield.audit.black_box import BlackBox
 from farfield.errors import CaptureError, FarfieldError, InputError
 from farfield.estimators import load
+from farfield.files import regular
 from farfield.graph.models import capture
 from farfield.graph.network import Label, Network, join
 
@@ -79,8 +80,8 @@ def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> 
     path = Path(model)
     if path.is_dir():
         return _ensemble(_files_in(path), str(path), example, allow_code)
-    if path.is_file():
-        return _from_file(path, example)
+    if path.exists():
+        return _from_file(regular(path), example)
     text = os.fspath(model)
     if isinstance(text, str) and FACTORY.fullmatch(text):
         return _from_object(call_factory(text, allow_code), example, "factory", text)

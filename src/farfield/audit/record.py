@@ -29,7 +29,7 @@ from farfield.audit.findings import (
     Verdict,
 )
 from farfield.errors import InputError
-from farfield.files import replacing
+from farfield.files import regular, replacing
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -122,7 +122,7 @@ class Audit:
         """
         path = Path(source)
         try:
-            text = path.read_bytes()
+            text = regular(path).read_bytes()
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
         return parse(text, str(path))

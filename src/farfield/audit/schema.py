@@ -33,6 +33,7 @@ from typing import Any, Literal, get_args
 
 from farfield.datasets.column import number_text
 from farfield.errors import InputError
+from farfield.files import regular
 
 FeatureKind = Literal["categorical", "numeric", "ignore"]
 
@@ -98,7 +99,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     """
     where = Path(path).name
     try:
-        content = Path(path).read_bytes()
+        content = regular(path).read_bytes()
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     try:

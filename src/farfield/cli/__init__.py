@@ -5,6 +5,7 @@ Commands import PyTorch when they run, so that ``farfield --help`` answers at on
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from typing import NoReturn
@@ -38,6 +39,10 @@ def main() -> None:
     Exit codes: 0 done, 1 an audit failed its threshold, 2 bad usage or input, 3 a defect of
     farfield itself, 130 interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows another in its place.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         sys.exit(farfield(standalone_mode=False) or 0)
     except click.ClickException as error:

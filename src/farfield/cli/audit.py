@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -150,6 +152,19 @@ def _pair(text: str) -> tuple[str, str]:
     return names[0], names[1]
 
 
+def _escaped(text: str, encoding: str | None) -> str:
+    r"""Write JSON so that ``encoding`` can carry it, and it stays the same JSON.
+
+    >>> print(_escaped('"≥ 3"', "ascii"))
+    "\u2265 3"
+    """
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
+    return text
+
+
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
     from rich.console import Console
@@ -162,7 +177,7 @@ def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -
         for text in warnings(found):
             click.echo(f"farfield: {text}", err=True)
     if as_json:
-        click.echo(found.to_json())
+        click.echo(_escaped(found.to_json(), sys.stdout.encoding))
     elif latex:
         for table in audit_tables(found).values():
             click.echo(table)

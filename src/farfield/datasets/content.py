@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 from farfield.errors import InputError
+from farfield.files import regular
 
 Format = Literal["csv", "parquet", "npz", "npy", "idx", "pickle"]
 
@@ -70,7 +71,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         InputError: The file cannot be opened, or its gzip is cut off or damaged.
     """
     try:
-        with Path(path).open("rb") as raw:
+        with regular(path).open("rb") as raw:
             compressed = raw.read(2) == GZIP
             raw.seek(0)
             if not compressed:

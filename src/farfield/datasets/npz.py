@@ -18,6 +18,7 @@ from farfield.datasets.content import MOST_BYTES, impossible, too_large
 from farfield.datasets.npy import parse_npy
 from farfield.datasets.table import Choices, LabelKind, Table, build_table
 from farfield.errors import InputError
+from farfield.files import regular
 
 
 def read_npz(
@@ -106,7 +107,7 @@ def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
     """Open an archive; what is wrong with it becomes our error."""
     where = Path(path).name
     try:
-        with Path(path).open("rb") as file:
+        with regular(path).open("rb") as file:
             _check_start(file.read(6), where)
             with zipfile.ZipFile(file) as archive:
                 yield archive

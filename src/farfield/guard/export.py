@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import warnings
@@ -32,9 +33,12 @@ def export_program(model: GuardedModel) -> ExportedProgram:
 def write_pt2(model: GuardedModel, path: str | os.PathLike[str]) -> None:
     """Write a ``.pt2`` file; :func:`read_certificate` reads its certificate."""
     program = export_program(model)
-    with replacing(Path(path)) as temporary, _quiet():
-        # The archive is written under a name of its own kind, whatever the user's file is called.
-        torch.export.save(program, str(temporary), extra_files={ENTRY: model.certificate.to_json()})
+    # Into memory first: PyTorch ends the process where a disk is full.
+    archive = io.BytesIO()
+    with _quiet():
+        torch.export.save(program, archive, extra_files={ENTRY: model.certificate.to_json()})
+    with replacing(Path(path)) as temporary:
+        temporary.write_bytes(archive.getbuffer())
 
 
 def write_onnx(model: GuardedModel, path: str | os.PathLike[str]) -> None:
