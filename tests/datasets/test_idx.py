@@ -83,5 +83,5 @@ def test_a_bomb_is_read_no_further_than_its_promise(write):
 
 def test_absent_files_and_folders(tmp_path):
     for path in (tmp_path / "absent", tmp_path):
-        with pytest.raises(InputError, match="Cannot read"):
+        with pytest.raises(InputError, match="cannot read"):
             read_idx(path)

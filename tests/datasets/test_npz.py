@@ -107,7 +107,7 @@ def test_broken_files_are_refused_by_name(npz, tmp_path):
         read_npz(tmp_path / "bare.npy")
     with pytest.raises(InputError, match="No such file"):
         read_npz(tmp_path / "absent.npz")
-    with pytest.raises(InputError, match="directory"):
+    with pytest.raises(InputError, match="folder"):
         read_npz(tmp_path)
 
 

@@ -155,7 +155,7 @@ def test_broken_files_are_refused_by_name(write, content, message):
 
 def test_files_that_cannot_be_opened(tmp_path):
     for path in (tmp_path / "absent", tmp_path):
-        with pytest.raises(InputError, match="Cannot read"):
+        with pytest.raises(InputError, match="cannot read"):
             open_stream(path)
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(InputError, match="one character"):

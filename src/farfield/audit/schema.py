@@ -101,7 +101,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     try:
         content = regular(path).read_bytes()
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     try:
         return parse_schema(tomllib.loads(content.decode("utf-8-sig")), where)
     except UnicodeDecodeError as error:

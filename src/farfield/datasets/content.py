@@ -84,7 +84,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             f"{Path(path).name}: the gzip file is cut off or damaged ({error}). Copy it again."
         ) from error
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def whole(path: str | os.PathLike[str]) -> bytes:

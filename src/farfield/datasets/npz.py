@@ -124,7 +124,7 @@ def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
         zlib.error,
     ) as error:
         if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:
-            raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+            raise InputError(f"cannot read {path}: {error.strerror}.") from error
         raise InputError(
             f"{where}: not a whole .npz file of plain arrays: {error}. Copy it again, or save it "
             "with numpy.savez."
