@@ -248,7 +248,7 @@ def test_files_that_cannot_be_opened(tmp_path):
     for read in (read_csv, read_parquet):
         with pytest.raises(InputError, match=r"absent.*No such file"):
             read(tmp_path / "absent")
-        with pytest.raises(InputError, match="directory"):
+        with pytest.raises(InputError, match="folder"):
             read(tmp_path)
 
 
