@@ -116,3 +116,16 @@ def test_nothing_of_a_sampled_audit_calls_itself_exact():
     assert max(found.curve_steps) == OUTMOST
     assert "not known" in found.verdict.sentence
     assert "exact" not in str(found).replace("no exact", "")
+
+
+def test_a_sampled_audit_is_read_back_and_rendered_as_it_was(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    found = ff.audit(steep, rows, directions=10)
+    found.to_json(tmp_path / "audit.json")
+    again = ff.Audit.from_json(tmp_path / "audit.json")
+    assert again.features[0].up.blind == found.features[0].up.blind
+    assert isinstance(again.features[0].up.blind, Estimate)
+    page = again.to_html(tmp_path / "report.html").read_text()
+    assert "At the last look" in page
+    assert "computed exactly" not in page
+    assert "infinitely far out" not in page

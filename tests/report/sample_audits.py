@@ -434,7 +434,7 @@ def wide(count=1000, seed=5):
 
 def broken_end(label):
     return End(
-        NAN, label, NAN, (NAN, INF, -INF), NAN, {label: NAN}, (NAN, INF, -INF), (NAN, INF, -INF),
+        NAN, label, NAN, (NAN, INF, -INF), -7.0, {label: NAN}, (NAN, INF, -INF), (NAN, INF, -INF),
         NAN, {label: NAN, "energy": -INF},
     )  # fmt: skip
 

@@ -135,7 +135,7 @@ def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
         for first in range(0, count, size)
     ]
     facts = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    share = _share(subject, int(facts["blind"].sum()), count, rays.sampled)
+    share = share_of(subject, facts["blind"], sampled=rays.sampled)
     reach = float(facts["reach"].median())
     if subject.task == "regression":
         return Family(rays.name, rays.title, share, count, (), {}, reach, (), {}, 0.0)
@@ -253,9 +253,16 @@ def share_value(share: Share) -> float:
     return share.value if isinstance(share, Estimate) else share
 
 
-def _share(subject: Subject, blind: int, count: int, sampled: bool) -> Share:
-    """Exact if every direction of the family was followed to infinity; else with an interval."""
+def share_of(subject: Subject, blind: Tensor, *, sampled: bool) -> Share:
+    """The share of rays that are blind: exact if all there are were followed to infinity.
+
+    Args:
+        subject: The model; if it can only be evaluated, what is said is what was seen.
+        blind: ``(rays,)``.
+        sampled: Whether the rays stand for more than themselves.
+    """
+    count, of = int(blind.sum()), len(blind)
     if not subject.exact:
-        counted = clopper_pearson(blind, count)
+        counted = clopper_pearson(count, of)
         return replace(counted, method=f"{counted.method}, seen out to {OUTMOST:g} sd")
-    return clopper_pearson(blind, count) if sampled else blind / count
+    return clopper_pearson(count, of) if sampled else count / of

@@ -8,7 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.audit.families import SCORES, SURE, in_common, known_quantiles, settled
+from farfield.audit.families import (
+    SCORES,
+    SURE,
+    in_common,
+    known_quantiles,
+    settled,
+    share_of,
+)
 from farfield.audit.findings import End
 from farfield.audit.subject import Floats, Moving, Subject
 from farfield.exact import SureFrom
@@ -206,7 +213,7 @@ class Facts:
             label=subject.classes[winner],
             share=float(counts[winner]) / len(self.label),
             confidence=(least, middle, most),
-            blind=float((self.confidence >= threshold).double().mean()),
+            blind=share_of(subject, self.confidence >= threshold, sampled=False),
             votes={name: share for name, share in votes if share > 0},
             distance=_three(self.lasting.distance),
             beyond=_three(self.lasting.beyond),

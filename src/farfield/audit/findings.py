@@ -139,7 +139,8 @@ class End:
         label: The class that most of the sampled rows end in.
         share: Share of the sampled rows that do.
         confidence: Smallest, median and largest confidence at the end.
-        blind: Share of the sampled rows that end with the threshold's confidence or more.
+        blind: Share of the sampled rows that end with the threshold's confidence or more; with an
+            interval where the model could only be evaluated.
         votes: Name of a class to the mean share of instances that end in it.
         distance: Quantiles 0.05, 0.5 and 0.95 over the rows: how far until every instance is 99.9%
             sure for good, up to the end, in the feature's units.
@@ -159,7 +160,7 @@ class End:
     label: str
     share: float
     confidence: tuple[float, float, float]
-    blind: float
+    blind: Share
     votes: Mapping[str, float]
     distance: tuple[float, float, float]
     beyond: tuple[float, float, float]

@@ -187,11 +187,13 @@ def warnings(audit: Audit) -> list[str]:
 def _opening(audit: Audit, top: Headline) -> list[str]:
     """The verdict in words."""
     known = f" ({top.known})" if top.known else ""
+    sampled = audit.verdict.seen_to is not None
+    made_of = "evaluated only" if sampled else plural(audit.model.parameters, "weight")
     members = f", {plural(audit.model.instances, 'member')}" if audit.model.instances > 1 else ""
     return [
         f"{top.badge}. {top.number} {top.of}{known}.",
         _name(audit.verdict.sentence, 1000),
-        f"{_name(audit.model.source)}{members}, {plural(audit.model.parameters, 'weight')}; "
+        f"{_name(audit.model.source)}{members}, {made_of}; "
         f"{_name(audit.data.source)}, {plural(audit.data.rows, 'row')}, "
         f"{plural(audit.data.features, 'feature')}.",
     ]
@@ -233,7 +235,9 @@ def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:
     unit = _name(feature.unit, 24) if feature.unit else ""
     bound, value = is_bound(end, audit), end.value[1]
     notes = (beyond(end.beyond[1], bound=bound), unnatural(value, feature.low, feature.high))
-    note, far = "; ".join(filter(None, notes)), reached(value, unit, bound=bound)
+    seen = audit.verdict.seen_to is not None
+    note = "; ".join(filter(None, notes))
+    far = reached(value, unit, bound=bound, seen=seen)
     label = f"{_name(end.label, 40)}, {percent(end.confidence[1])}"
     return label, f"{far} ({note})" if note else far
 

@@ -7,6 +7,7 @@ import math
 from farfield.evaluate import Estimate
 
 NEVER = "never"
+NOT_SEEN = "not seen"
 UNKNOWN = "not known"
 
 SCORES = {
@@ -80,27 +81,45 @@ def number(value: float) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def distance(value: float, unit: str = "", *, bound: bool = False) -> str:
-    """Write a distance; infinity means never. A bound is at most that.
+def far_end(seen_to: float | None) -> str:
+    """Where rays end: at infinity, or where a model that can only be evaluated was last asked.
+
+    >>> far_end(None), far_end(1e6)
+    ('at infinity', 'at the last look, 1,000,000 sd out')
+    """
+    return "at infinity" if seen_to is None else f"at the last look, {seen_to:,.0f} sd out"
+
+
+def lasting(seen_to: float | None) -> str:
+    """What it means that a confidence is there to stay.
+
+    >>> lasting(None), lasting(1e6)
+    ('99.9% sure for good', '99.9% sure at every look')
+    """
+    return "99.9% sure for good" if seen_to is None else "99.9% sure at every look"
+
+
+def distance(value: float, unit: str = "", *, bound: bool = False, seen: bool = False) -> str:
+    """Write a distance; infinity means never, or not seen. A bound is at most that.
 
     >>> distance(12.5, "mmol/L"), distance(float("inf")), distance(84.0, bound=True)
     ('12.5 mmol/L', 'never', 'at most 84')
     """
     if value == math.inf:
-        return NEVER
+        return NOT_SEEN if seen else NEVER
     if not math.isfinite(value):
         return UNKNOWN
     return f"{'at most ' if bound and value > 0 else ''}{number(value)} {unit}".rstrip()
 
 
-def reached(value: float, unit: str = "", *, bound: bool = False) -> str:
-    """Write a value from which on something holds; infinity, at either end, means never.
+def reached(value: float, unit: str = "", *, bound: bool = False, seen: bool = False) -> str:
+    """Write a value from which on something holds; infinity means never, or not seen.
 
     >>> reached(-3.0, "years"), reached(float("-inf")), reached(612.0, bound=True)
     ('−3 years', 'never', '612 at the latest')
     """
     if math.isinf(value):
-        return NEVER
+        return NOT_SEEN if seen else NEVER
     if math.isnan(value):
         return UNKNOWN
     return f"{number(value)} {unit}".rstrip() + (" at the latest" if bound else "")

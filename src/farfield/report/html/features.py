@@ -12,12 +12,16 @@ from farfield.report.html.limits import Limits
 from farfield.report.words import (
     beyond,
     distance,
+    far_end,
     is_telling,
+    lasting,
+    middle,
     number,
     percent,
     plural,
     reached,
     score_title,
+    share,
     shorten,
     unnatural,
     visible,
@@ -97,7 +101,7 @@ def soonest(feature: Feature) -> float:
 
 
 def _row(index: int, feature: Feature, audit: Audit, limits: Limits) -> Row:
-    blind = [end.blind for end in (feature.down, feature.up) if end is not None]
+    blind = [middle(end.blind) for end in (feature.down, feature.up) if end is not None]
     known = [each for each in blind if not math.isnan(each)]
     low, high = feature.low, feature.high
     return Row(
@@ -127,6 +131,7 @@ def _side(end: End | None, feature: Feature, audit: Audit) -> Side | None:
     if end is None:
         return None
     unit, bound = _short(feature.unit), is_bound(end, audit)
+    seen = audit.verdict.seen_to is not None
     low, median, high = end.confidence
     same = percent(low) == percent(high)
     return Side(
@@ -135,7 +140,7 @@ def _side(end: End | None, feature: Feature, audit: Audit) -> Side | None:
         confidence=percent(median),
         sureness=median,
         spread="" if same else f"{percent(low)}\N{EN DASH}{percent(high)}",
-        reached=reached(end.value[1], unit, bound=bound),
+        reached=reached(end.value[1], unit, bound=bound, seen=seen),
         beyond=beyond(end.beyond[1], bound=bound),
         strange=unnatural(end.value[1], feature.low, feature.high),
         far=end.beyond[1],
@@ -199,13 +204,14 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
     """One end in words: title to text."""
     if end is None:
         return {}
-    unit = _short(feature.unit)
+    unit, seen_to = _short(feature.unit), audit.verdict.seen_to
     low, median, high = map(percent, end.confidence)
+    bounded = f"at {distance(end.bound, unit)}" if end.bound is not None else ""
     facts = {
-        "Where it ends": "at infinity" if end.bound is None else f"at {distance(end.bound, unit)}",
+        "Where it ends": bounded or far_end(seen_to),
         "Class there": f"{shorten(visible(end.label), 60)} ({percent(end.share)} of rows)",
         "Confidence there (lowest, middle, highest)": f"{low}, {median}, {high}",
-        f"Rows that end {percent(audit.verdict.threshold)} sure or more": percent(end.blind),
+        f"Rows that end {percent(audit.verdict.threshold)} sure or more": share(end.blind),
     }
     if audit.model.instances > 1:
         votes = sorted(end.votes.items(), key=lambda vote: -vote[1])[:5]
@@ -220,11 +226,14 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
         strict=True,
     ):
         notes = (beyond(sd, bound=bound), unnatural(value, feature.low, feature.high))
-        note, text = "; ".join(filter(None, notes)), reached(value, unit, bound=bound)
+        note, text = (
+            "; ".join(filter(None, notes)),
+            reached(value, unit, bound=bound, seen=seen_to is not None),
+        )
         told = f"from {text} on" if math.isfinite(value) else text
-        facts[f"99.9% sure for good, for {title}"] = f"{told} ({note})" if note else told
+        facts[f"{lasting(seen_to)}, for {title}"] = f"{told} ({note})" if note else told
     facts["How far rows go for that (5%, 50%, 95%)"] = ", ".join(
-        distance(far, unit, bound=bound) for far in end.distance
+        distance(far, unit, bound=bound, seen=seen_to is not None) for far in end.distance
     )
     if end.assumptions is not None:
         facts["Assumptions of the theorem hold for"] = f"{percent(end.assumptions)} of rows"

@@ -120,7 +120,8 @@ def environment() -> Environment:
     made.globals.update(
         bar=bar, columns=columns, stack=stack, spark=spark, measured=words.measured,
         plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
-        settled_middle=settled_middle, is_telling=words.is_telling,
+        settled_middle=settled_middle, is_telling=words.is_telling, far_end=words.far_end,
+        lasting=words.lasting,
     )  # fmt: skip
     return made
 

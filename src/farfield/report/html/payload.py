@@ -33,6 +33,9 @@ def payload(audit: Audit, shown: Iterable[int], limits: Limits) -> str:
     """
     data = {
         "threshold": _number(audit.verdict.threshold),
+        "farEnd": ["\N{INFINITY}", "at infinity"]
+        if audit.verdict.seen_to is None
+        else ["last", "at the last look"],
         "classes": [_name(each) for each in audit.model.classes[: limits.rows]],
         "features": {
             str(index): detail(audit.features[index - 1], audit, limits) for index in shown

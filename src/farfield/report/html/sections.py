@@ -40,7 +40,12 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
             if not tabular
             else "The audit holds no features.",
         ),
-        ("rays", "Rays to infinity", shown_rays(audit, limits), "No ray was recorded."),
+        (
+            "rays",
+            "Rays to infinity" if audit.verdict.seen_to is None else "Rays, as far as was looked",
+            shown_rays(audit, limits),
+            "No ray was recorded.",
+        ),
         (
             "surfaces",
             "Two features at a time",
@@ -94,10 +99,11 @@ def settled_told(family: Family, audit: Audit) -> str:
     """From where on the model is 99.9% sure for good, in standard deviations."""
     if len(family.settled) != 3:
         return UNKNOWN
+    seen = audit.verdict.seen_to is not None
     if family.settled[0] == math.inf:
-        return "never, on 95% of rays or more"
+        return f"{distance(math.inf, seen=seen)}, on 95% of rays or more"
     bound = is_bound(family, audit)
-    first, median, last = (distance(each, bound=bound) for each in family.settled)
+    first, median, last = (distance(each, bound=bound, seen=seen) for each in family.settled)
     return (
         f"{median} on the middle ray, {first} on the first 5%, {last} on 95% (standard deviations)"
     )
@@ -105,7 +111,8 @@ def settled_told(family: Family, audit: Audit) -> str:
 
 def settled_middle(family: Family, audit: Audit) -> str:
     """The same for the middle ray alone."""
-    return distance(family.settled[1], bound=is_bound(family, audit))
+    seen = audit.verdict.seen_to is not None
+    return distance(family.settled[1], bound=is_bound(family, audit), seen=seen)
 
 
 def is_bound(family: Family, audit: Audit) -> bool:

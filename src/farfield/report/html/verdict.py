@@ -45,7 +45,7 @@ def headline(audit: Audit) -> Headline:
         outcome="unasked" if verdict.passed is None else "passed" if verdict.passed else "failed",
         badge=_badge(audit),
         number=percent(verdict.blind) if math.isfinite(verdict.blind) else "?",
-        known=_known(family),
+        known=_known(family, verdict.seen_to),
         of=_counted(audit),
         meaning=_meaning(audit),
         family=family,
@@ -60,13 +60,14 @@ def _badge(audit: Audit) -> str:
     return f"Passed: {allowed}" if verdict.passed else f"Failed: {allowed}"
 
 
-def _known(family: Family | None) -> str:
+def _known(family: Family | None, seen_to: float | None) -> str:
     if family is None:
         return ""
     if isinstance(family.share, Estimate):
         share = family.share
+        how = "" if seen_to is None else f"sampled, seen {seen_to:,.0f} sd out; "
         return (
-            f"between {percent(share.low)} and {percent(share.high)}, "
+            f"{how}between {percent(share.low)} and {percent(share.high)}, "
             f"{percent(share.level)} confidence"
         )
     return "exact: every direction of the family was counted"

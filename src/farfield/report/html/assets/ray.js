@@ -75,7 +75,7 @@
       if (x - box.left > 26) svg.append(draw("text", { x, y: box.bottom + 18, "text-anchor": "middle" }, power(exponent)));
     }
     svg.append(draw("text", { x: box.left, y: box.bottom + 18, "text-anchor": "middle" }, "0"));
-    svg.append(draw("text", { class: "infinity", x: box.right, y: box.bottom + 21, "text-anchor": "middle" }, "∞"));
+    svg.append(draw("text", { class: payload.farEnd[0] === "∞" ? "infinity" : "", x: box.right, y: box.bottom + 21, "text-anchor": "middle" }, payload.farEnd[0]));
     svg.append(draw("line", { class: "edge", x1: box.right, x2: box.right, y1: box.top, y2: box.bottom }));
     svg.append(draw("text", { x: (view.start + view.end) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `distance, in ${unit().length > 44 ? `${unit().slice(0, 43)}…` : unit()}`));
   }
@@ -122,9 +122,9 @@
 
   function summary() {
     const first = real(ray.first);
-    const told = [`${score.name} along “${ray.name}”: ${written(real(score.values[0]))} at the start, ${written(real(score.limit))} at infinity.`];
+    const told = [`${score.name} along “${ray.name}”: ${written(real(score.values[0]))} at the start, ${written(real(score.limit))} ${payload.farEnd[1]}.`];
     if (score.key && ray.first !== null) told.push(first === Infinity ? "It never reaches 99.9%." : `It first reaches 99.9% at ${number(first)}.`);
-    if (score.key && ray.settled !== null && first !== Infinity) told.push(real(ray.settled) === Infinity ? "It is not there for good, however far out." : `It is there for good from ${most()}${number(real(ray.settled))} on.`);
+    if (score.key && ray.settled !== null && first !== Infinity) told.push(real(ray.settled) === Infinity ? `It is not there ${payload.farEnd[1]}.` : `It is there for good from ${most()}${number(real(ray.settled))} on.`);
     if (score.key && ray.final !== null && Number.isFinite(real(ray.final))) told.push(`The class is final from ${most()}${number(real(ray.final))} on.`);
     if (score.key && payload.rays.length > 1) told.push("Thin lines are the other rays; the dashed line is the confidence that counts as blind.");
     return told.join(" ");
@@ -143,7 +143,7 @@
     const index = Number(place.value);
     const far = index >= view.t.length;
     const [at, height] = far ? [Infinity, real(score.limit)] : [view.t[index], real(score.values[index])];
-    const where = far ? "At infinity" : `At ${number(at)} ${unit()}`;
+    const where = far ? payload.farEnd[1].replace("a", "A") : `At ${number(at)} ${unit()}`;
     value.textContent = `${where}: ${score.name.toLowerCase()} ${written(height)}`;
     place.setAttribute("aria-valuetext", value.textContent);
     const known = !Number.isNaN(height) && !Number.isNaN(at);
@@ -154,7 +154,7 @@
     cursor.line.setAttribute("x2", x);
     cursor.dot.setAttribute("cx", x);
     cursor.dot.setAttribute("cy", y);
-    tip(x, y, `${far ? "∞" : number(at)}: ${written(height)}`);
+    tip(x, y, `${far ? payload.farEnd[0] : number(at)}: ${written(height)}`);
   }
 
   function tip(x, y, text) {
