@@ -152,9 +152,13 @@ def test_an_unwritable_place_leaves_nothing(folder, tmp_path):
 
 
 def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path):
-    """Ctrl-C in the middle of an audit, sent by the audit itself so that it always comes there."""
+    """Ctrl-C in the middle of an audit, sent by the audit itself so that it always comes there.
+
+    Jobs in the background are started with the signal ignored, and so are their children.
+    """
     code = (
         "import os, signal, farfield.audit.run as run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "run.Work._rays = lambda self: os.kill(os.getpid(), signal.SIGINT)\n"
         "from farfield.cli import main; main()"
     )

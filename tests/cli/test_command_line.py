@@ -81,3 +81,14 @@ def test_errors_are_one_line_and_exit_with_2(monkeypatch, capsys):
 def test_bad_usage_exits_with_2():
     assert run("nonsense").returncode == 2
     assert run("demo", "--seed", "many").returncode == 2
+
+
+@pytest.mark.parametrize("row", ["1,2,3", '1,"'], ids=["ragged", "open quotation mark"])
+@pytest.mark.parametrize("attempt", range(6))
+def test_refusals_end_with_two(tmp_path, row, attempt):
+    """Whatever reads the file has stopped before the process ends; else it is aborted (134)."""
+    data = tmp_path / "data.csv"
+    data.write_text("a,y\n" + "1,0\n2,1\n" * 1000 + f"{row}\n")
+    out = tmp_path / "model.safetensors"
+    done = run("train", "relu", "--data", str(data), "--label", "y", "-o", str(out))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

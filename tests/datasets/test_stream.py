@@ -26,6 +26,15 @@ def write(tmp_path):
     return write
 
 
+def test_no_thread_of_arrow_waits_for_python(write, monkeypatch):
+    """One that did when the process ended would abort it: a refusal must end with its own code."""
+    monkeypatch.setattr(pa, "PythonFile", lambda *_args, **_more: pytest.fail("a Python file"))
+    path = write("a,b\n1,2\n")
+    assert [column.values.tolist() for column in next(open_stream(path).batches(9))] == [[1], [2]]
+    packed = write(gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n"), "data.csv.gz")
+    assert next(open_stream(packed).batches(9))[0].values.tolist() == [1, 3]
+
+
 def words(column):
     return [None if code < 0 else column.words[code] for code in column.values]
 

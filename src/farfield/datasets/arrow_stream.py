@@ -1,10 +1,11 @@
 """CSV and parquet files gone through in bounded memory, on top of pyarrow."""
 
+import gzip
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -65,6 +66,7 @@ class CsvStream(Stream):
         if len(delimiter) != 1:
             raise InputError(f"delimiter must be one character, got {delimiter!r}.")
         self.where, self._path, self._delimiter = Path(path).name, Path(path), delimiter
+        self._gzip = check_text(self._path)
         with self._reader() as reader:
             self._header = tuple(reader.schema.names)
         self.names = tuple(name.strip() for name in self._header)
@@ -107,7 +109,12 @@ class CsvStream(Stream):
 
     @contextmanager
     def _reader(self, names: Sequence[str] | None = None) -> Iterator[Any]:
-        """Open the file for arrow; what is wrong with it becomes our error."""
+        """Open the file for arrow; what is wrong with it becomes our error.
+
+        Arrow reads ahead on threads of its own, which may still be at it when the process ends
+        because of an error. A thread that waits for Python then brings the process down, so the
+        file is arrow's own and no object of Python's.
+        """
         csv, arrow = pyarrow("pyarrow.csv"), pyarrow("pyarrow")
         convert = {"null_values": MISSING, "strings_can_be_null": True}
         if names is not None:
@@ -117,9 +124,11 @@ class CsvStream(Stream):
             }
         try:
             with (
-                opened(self._path) as file,
+                arrow.input_stream(
+                    str(self._path), compression="gzip" if self._gzip else None
+                ) as file,
                 csv.open_csv(
-                    arrow.PythonFile(_Text(file, self.where), mode="r"),
+                    file,
                     read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=False),
                     parse_options=csv.ParseOptions(
                         delimiter=self._delimiter, newlines_in_values=True
@@ -134,7 +143,7 @@ class CsvStream(Stream):
             raise InputError(
                 f"{self.where}: the header is not UTF-8. Save the file as UTF-8."
             ) from error
-        except (arrow.ArrowException, MemoryError) as error:
+        except (arrow.ArrowException, OSError, MemoryError) as error:
             raise InputError(self._complaint(str(error))) from error
 
     def _complaint(self, fact: str) -> str:
@@ -152,29 +161,20 @@ class CsvStream(Stream):
         )
 
 
-class _Text:
-    """A file that arrow reads from, which refuses what is not text."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes], where: str) -> None:
-        self._file, self._where, self._blank = file, where, True
-
-    def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(size if size >= 0 else _BLOCK)
-        if b"\0" in piece:
-            raise InputError(
-                f"{self._where}: this is not text: it holds zero bytes. Is it a CSV file?"
-            )
-        self._blank = self._blank and not piece.strip()
-        if self._blank and not piece:
-            raise InputError(
-                f"{self._where}: the file is empty. Check that it was copied completely."
-            )
-        return piece
-
-    def close(self) -> None:
-        """Leave the file to whoever opened it."""
+def check_text(path: Path) -> bool:
+    """Refuse a file that is damaged, empty or no text; tell whether it is compressed with gzip."""
+    blank = True
+    with opened(path) as file:
+        while piece := file.read(_BLOCK):
+            if b"\0" in piece:
+                raise InputError(
+                    f"{path.name}: this is not text: it holds zero bytes. Is it a CSV file?"
+                )
+            blank = blank and not piece.strip()
+        compressed = isinstance(file, gzip.GzipFile)
+    if blank:
+        raise InputError(f"{path.name}: the file is empty. Check that it was copied completely.")
+    return compressed
 
 
 def _widened(kind: _Kind, column: Any) -> _Kind:
