@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
+from farfield.graph.ranges import COUNT, DIVISOR, FINITE, outside
 from farfield.graph.rules import RULES, Affine, Domain, Rule, V, copies, rule
 
 aten = torch.ops.aten
@@ -152,13 +154,30 @@ def linear(domain: Domain[V], value: V, weight: Tensor, bias: Tensor | None = No
     return domain.affine(Affine(F.linear, (weight,), bias, terms=weight.shape[-1]), value)
 
 
-@rule(aten.addmm.default, aten.baddbmm.default, kind="affine", data=(1,))
+@rule(
+    aten.addmm.default,
+    aten.baddbmm.default,
+    kind="affine",
+    data=(1,),
+    ranges={"beta": FINITE, "alpha": FINITE},
+)
 def addmm(
-    domain: Domain[V], bias: Tensor, value: V, weight: Tensor, *, beta: float = 1, alpha: float = 1
-) -> V:
+    domain: Domain[V],
+    bias: Tensor,
+    value: Any,
+    weight: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> Any:
     """``beta c + alpha x W``."""
-    operation = Affine(torch.matmul, (weight * alpha,), bias * beta, terms=weight.shape[-2])
-    return domain.affine(operation, value)
+    scaled = value if alpha == 1 else _scaled(domain, value, alpha)
+    terms = weight.shape[-2]
+    if beta in (0, 1):
+        offset = bias if beta else None
+        return domain.affine(Affine(torch.matmul, (weight,), offset, terms=terms), scaled)
+    product: Any = domain.affine(Affine(torch.matmul, (weight,), terms=terms), scaled)
+    return _sum(domain, product, _scaled(domain, _lifted(domain, bias, product.shape), beta), 1)
 
 
 def _flipped_matmul(rows: Tensor, weight: Tensor) -> Tensor:
@@ -226,14 +245,24 @@ def convolution(
     return domain.affine(Affine(convolve, (weight,), offset, terms=taps * channels), value)
 
 
+@functools.lru_cache(maxsize=1024)
+def _number(factor: float) -> Tensor:
+    """A number as a weight: it takes part in whatever is done with weights."""
+    return torch.tensor(factor, dtype=torch.float64)
+
+
 def _scaled(domain: Domain[V], value: V, factor: Tensor | float) -> V:
-    if isinstance(factor, Tensor):
-        return domain.affine(Affine(torch.mul, (factor,), terms=1), value)
-    size = abs(factor)
-    return domain.affine(Affine(lambda t: t * factor, terms=1, magnitude=lambda t: t * size), value)
+    weight = factor if isinstance(factor, Tensor) else _number(float(factor))
+    return domain.affine(Affine(torch.mul, (weight,), terms=1), value)
 
 
-@rule(aten.mul.Tensor, aten.mul.Scalar, kind="affine", data=(0, 1))
+@rule(
+    aten.mul.Tensor,
+    aten.mul.Scalar,
+    kind="affine",
+    data=(0, 1),
+    ranges={"left": FINITE, "right": FINITE},
+)
 def mul(domain: Domain[V], left: Any, right: Any) -> V:
     """Times a constant."""
     value, factor = (left, right) if _is_data(left) else (right, left)
@@ -241,24 +270,36 @@ def mul(domain: Domain[V], left: Any, right: Any) -> V:
     return result
 
 
-@rule(aten.div.Tensor, aten.div.Scalar, kind="affine")
+@rule(aten.div.Tensor, aten.div.Scalar, kind="affine", ranges={"divisor": DIVISOR})
 def div(domain: Domain[V], value: V, divisor: Tensor | float) -> V:
     """Times the reciprocal of a constant."""
-    return _scaled(domain, value, 1.0 / divisor)
+    whole = isinstance(divisor, Tensor) and not divisor.is_floating_point()
+    return _scaled(domain, value, 1.0 / (divisor.double() if whole else divisor))
+
+
+def _lifted(domain: Domain[V], constant: Tensor, shape: Sequence[int]) -> V:
+    """A constant as a value with as many rows as others."""
+    return domain.constant(constant.expand(torch.broadcast_shapes(constant.shape, tuple(shape))))
+
+
+def _sum(domain: Domain[V], left: V, right: V, sign: int) -> V:
+    """``left + right`` or ``left - right``."""
+    function = torch.add if sign > 0 else torch.sub
+    return domain.affine(Affine(function, terms=2, magnitude=torch.add), left, right)
 
 
 def _combine(domain: Domain[V], left: Any, right: Any, alpha: float) -> Any:
     """``left + alpha * right`` where either may be a constant."""
+    if abs(alpha) != 1:
+        if not _is_data(right):
+            shape = torch.broadcast_shapes(left.shape, torch.as_tensor(right).shape)
+            right = _lifted(domain, torch.as_tensor(right, dtype=torch.float64), shape)
+        right, alpha = _scaled(domain, right, alpha), 1
     if _is_data(left) and _is_data(right):
-        operation = Affine(
-            lambda a, b: torch.add(a, b, alpha=alpha),
-            terms=2,
-            magnitude=lambda a, b: torch.add(a, b, alpha=abs(alpha)),
-        )
-        return domain.affine(operation, left, right)
+        return _sum(domain, left, right, int(alpha))
     value, constant = (left, right * alpha) if _is_data(left) else (right, left)
     if not _is_data(left) and alpha != 1:
-        value = neg(domain, value) if alpha == -1 else _scaled(domain, value, alpha)
+        value = neg(domain, value)
     if isinstance(constant, Tensor):
         shape = torch.broadcast_shapes(value.shape[1:], constant.shape[-(len(value.shape) - 1) :])
         if shape != value.shape[1:]:
@@ -266,19 +307,40 @@ def _combine(domain: Domain[V], left: Any, right: Any, alpha: float) -> Any:
     return domain.affine(Affine(lambda t: t, offset=constant, terms=1), value)
 
 
-@rule(aten.add.Tensor, aten.add.Scalar, kind="affine", data=(0, 1), together=True)
+@rule(
+    aten.add.Tensor,
+    aten.add.Scalar,
+    kind="affine",
+    data=(0, 1),
+    together=True,
+    ranges={"left": FINITE, "right": FINITE, "alpha": FINITE},
+)
 def add(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
     """Plus another value or a constant."""
     return _combine(domain, left, right, alpha)
 
 
-@rule(aten.sub.Tensor, aten.sub.Scalar, kind="affine", data=(0, 1), together=True)
+@rule(
+    aten.sub.Tensor,
+    aten.sub.Scalar,
+    kind="affine",
+    data=(0, 1),
+    together=True,
+    ranges={"left": FINITE, "right": FINITE, "alpha": FINITE},
+)
 def sub(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
     """Minus another value or a constant."""
     return _combine(domain, left, right, -alpha)
 
 
-@rule(aten.rsub.Tensor, aten.rsub.Scalar, kind="affine", data=(0, 1), together=True)
+@rule(
+    aten.rsub.Tensor,
+    aten.rsub.Scalar,
+    kind="affine",
+    data=(0, 1),
+    together=True,
+    ranges={"left": FINITE, "right": FINITE, "alpha": FINITE},
+)
 def rsub(domain: Domain[V], left: Any, right: Any, alpha: float = 1) -> Any:
     """A value or a constant minus this."""
     return _combine(domain, right, left, -alpha)
@@ -306,14 +368,26 @@ def mean(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: A
 
 
 def _average_pool(target: Any, dims: int) -> None:
-    def lower(domain: Domain[V], value: V, kernel: list[int], *args: Any, **kwargs: Any) -> V:
+    def lower(
+        domain: Domain[V],
+        value: V,
+        kernel: list[int],
+        stride: Sequence[int] = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> V:
         sizes = kernel if len(kernel) == dims else kernel * dims
+        options = [stride, padding, ceil_mode, count_include_pad]
+        options += [] if divisor_override is None else [divisor_override]
         operation = Affine(
-            lambda t: target(t, kernel, *args, **kwargs), terms=math.prod(sizes), averages=True
+            lambda t: target(t, kernel, *options), terms=math.prod(sizes), averages=True
         )
         return domain.affine(operation, value)
 
-    RULES[target] = Rule("affine", lower, "mean over a window")
+    limits = outside(lower, {"divisor_override": COUNT})
+    RULES[target] = Rule("affine", lower, "mean over a window", refuse=limits)
 
 
 def _adaptive_average_pool(target: Any, dims: int) -> None:

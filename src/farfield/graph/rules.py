@@ -18,16 +18,21 @@ overloads to rules; ``docs/rules.md`` is generated from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
+from farfield.graph.ranges import Lower, Range, Refusal, first_of, outside
+
 V = TypeVar("V")
 Kind = Literal["copy", "affine", "piecewise affine", "largest", "smooth"]
 Number = float | Fraction
+Side = Literal[-1, 0, 1]
+# Functions that jump by less count as smooth: the value is off by at most this at the very jump.
+SMALL_JUMP = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,14 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Asymptote:
-    """What a function approaches at one end: ``slope * x + intercept``."""
+    """What a function approaches at one end: ``slope * x + intercept``.
 
-    slope: float
-    intercept: float
+    ``side`` tells from where: 1 from above, -1 from below, 0 if it is reached.
+    """
+
+    slope: Number
+    intercept: Number
+    side: Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ class Smooth:
         above: Its asymptote at plus infinity.
         lipschitz: A bound on its slope.
         settles: Where the function *equals* its asymptotes, if it ever does (hard swish).
+        rises: Whether it is strictly increasing, but for a jump.
+        jump: Where it jumps, if it does: PyTorch's softplus, by less than :data:`SMALL_JUMP`.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -94,6 +105,8 @@ class Smooth:
     above: Asymptote
     lipschitz: float
     settles: tuple[float, float] | None = None
+    rises: bool = False
+    jump: Number | None = None
 
 
 Places = Callable[[], Sequence[Tensor]]
@@ -122,9 +135,7 @@ class Domain(Protocol[V]):
         """Lift a constant that carries the rows' dimension."""
 
 
-Lower = Callable[..., Any]
 L = TypeVar("L", bound=Lower)
-Refusal = Callable[..., str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +168,18 @@ def rule(
     data: tuple[int, ...] | None = (0,),
     together: bool = False,
     refuse: Refusal | None = None,
+    ranges: Mapping[str, Range] | None = None,
 ) -> Callable[[L], L]:
-    """Register a function as the rule of one or more operations."""
+    """Register a function as the rule of one or more operations.
+
+    ``ranges`` are the parameters for which it is true; others are refused.
+    """
 
     def register(lower: L) -> L:
         summary = (lower.__doc__ or "").strip().splitlines()[0]
+        limits = None if ranges is None else outside(lower, ranges)
         for target in targets:
-            RULES[target] = Rule(kind, lower, summary, data, together, refuse)
+            RULES[target] = Rule(kind, lower, summary, data, together, first_of(refuse, limits))
         return lower
 
     return register
