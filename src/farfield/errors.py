@@ -8,6 +8,7 @@
     │   └── NotFollowed                    a sound model that has no exact far field here (yet)
     │       └── UnsupportedOperation       every operation without a rule, listed at once
     ├── NumericalOverflow (OverflowError)  a number left the range of its floating-point type
+    ├── UndecidedLimit (ArithmeticError)   a limit hangs on a jump whose side cannot be told
     └── MissingDependency (ImportError)    an optional package is needed; says which extra brings it
 
 Every message says what is wrong, what was got, where, and what to do next.
@@ -36,6 +37,10 @@ class UnsupportedOperation(NotFollowed):
 
 class NumericalOverflow(FarfieldError, OverflowError):  # noqa: N818 - reads as what it is
     """A number left the range of its floating-point type."""
+
+
+class UndecidedLimit(FarfieldError, ArithmeticError):  # noqa: N818 - reads as what it is
+    """A limit hangs on a jump that is approached from a side that cannot be told."""
 
 
 class MissingDependency(FarfieldError, ImportError):  # noqa: N818 - reads as what it is

@@ -1,5 +1,6 @@
 """Every certified decision against rational arithmetic, on networks built to be nasty."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import farfield as ff
+from farfield.errors import InputError
 from oracles import Absolute, Pool, Residual, far_field, limit_by_evaluation, value_at
 
 ARCHITECTURES = {
@@ -110,6 +112,11 @@ def close(value: float, exact: Fraction, size: Fraction) -> bool:
     return abs(Fraction(value) - exact) <= size * Fraction(1, 10**13) + Fraction(1, 10**300)
 
 
+def encloses(bounds: torch.Tensor, exact: Fraction) -> bool:
+    low, high = bounds.tolist()
+    return Fraction(low) <= exact and (high == math.inf or exact <= Fraction(high))
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_certified_results_equal_rational_arithmetic(architecture):
     rng = np.random.default_rng(sum(map(ord, architecture)))
@@ -135,6 +142,9 @@ def test_certified_results_equal_rational_arithmetic(architecture):
             )
             slack = 1e-13 / max(float(exact.margin), 1e-16)
             assert math.isclose(far.reach[at], float(exact.reach), rel_tol=min(1e-3, slack))
+            assert encloses(far.reach_bounds[:, index, ray], exact.reach)
+            if proven.certified[at]:
+                assert encloses(proven.reach_bounds[:, index, ray], exact.reach)
             if proven.certified[at] or exact.margin > 1e-6:
                 assert plain.leading[at].tolist() == exact.leading
                 assert int(plain.winner[at]) == exact.label
@@ -194,6 +204,145 @@ def test_products_that_underflow_are_not_mistaken_for_structural_zeros():
     far = ff.at_infinity(network, torch.zeros(1).double(), torch.ones(1, 1).double(), certify=True)
     assert far.certified.all()
     assert far.leading[0, 0].tolist() == [True, False]
+
+
+class Factors(nn.Module):
+    """A last layer behind factors, each of which the others make up for."""
+
+    def __init__(self, *steps):
+        super().__init__()
+        self.steps = steps
+        self.last = nn.Linear(1, 2).double()
+        self.last.weight.data = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+        self.last.bias.data = torch.tensor([5.0, 0.0], dtype=torch.float64)
+
+    def forward(self, x):
+        for step in self.steps:
+            x = step(x)
+        return self.last(x)
+
+
+UNDERFLOWS = {
+    "scalars": (lambda x: x * 1e-200, lambda x: x * 1e-150, lambda x: x * 1e300),
+    "divisors": (lambda x: x / 1e200, lambda x: x / 1e150, lambda x: x * 1e300),
+    "leaky": (
+        lambda x: nn.functional.leaky_relu(-x, 1e-200),
+        lambda x: nn.functional.leaky_relu(x, 1e-150),
+        lambda x: -x * 1e300,
+    ),
+    "alpha": (lambda x: torch.add(x * 0, x, alpha=1e-200), lambda x: x * 1e-200),
+    "denormal": (lambda x: x * 5e-324,),
+    "denormal twice": (lambda x: x * 5e-324, lambda x: x * 0.5),
+    "scale of an elu": (
+        lambda x: torch.ops.aten.elu(x, 1.0, 1e-99),
+        lambda x: x * 1e-250,
+        lambda x: x * 1e250,
+    ),
+    "mean": (
+        lambda x: torch.cat([x * 1e-322, x * 0, x * 0, x * 0], 1).mean(1, keepdim=True),
+        lambda x: x.abs(),
+    ),
+}
+
+
+@pytest.mark.parametrize("budget", [0.0, 10.0])
+@pytest.mark.parametrize("name", UNDERFLOWS)
+def test_what_underflows_is_not_certified_by_floats(name, budget):
+    """Class 1 grows twice as fast, however slowly; a slope that became zero gives class 0."""
+    network = ff.capture(Factors(*UNDERFLOWS[name]), torch.zeros(1, 1).double())
+    far = ff.at_infinity(network, [0.0], [[1.0]], certify=True, budget=budget)
+    if budget:
+        assert far.certified.all()
+    if far.certified.all():
+        assert far.winner.item() == 1
+        assert far.leading[0, 0].tolist() == [False, True]
+
+
+def test_differences_below_the_smallest_float_keep_their_sign():
+    class Tiny(nn.Module):
+        def forward(self, x):
+            return torch.cat([x * 0, (x * 0 + 1e-200) * 1e-200], 1)
+
+    network = ff.capture(Tiny(), torch.zeros(1, 1).double())
+    far = ff.at_infinity(network, [0.0], [[1.0]], certify=True)
+    assert far.certified.all()
+    assert far.winner.item() == 1
+
+
+def test_reach_is_enclosed_where_the_estimate_is_far_off():
+    """Cancellation leaves a slope with one digit: all that is known of the reach is its bounds."""
+    module = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 2)).double()
+    with torch.no_grad():
+        module[0].weight[:] = torch.tensor([[0.1 + 2**-54, -0.3]])
+        module[0].bias[:] = -1e-12
+        module[2].weight[:] = torch.tensor([[1.0], [-1.0]])
+    network = ff.capture(module, torch.zeros(1, 2))
+    for third in np.linspace(0.333333333333, 0.333333333334, 200):
+        origin, direction = [0.0, 0.0], [1.0, float(third)]
+        exact = far_field(module, origin, direction)
+        for budget in (0.0, 10.0):
+            far = ff.at_infinity(network, origin, [direction], certify=True, budget=budget)
+            assert budget == 0 or far.certified.all()
+            if far.certified.all():
+                assert encloses(far.reach_bounds[:, 0, 0], exact.reach)
+
+
+def test_asymptotic_reaches_are_infinite_and_so_are_their_bounds():
+    module = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)).double()
+    far = ff.at_infinity(ff.capture(module, torch.zeros(1, 2)), [0.0, 0.0], [[1.0, 0.5]], True)
+    assert far.reach_bounds.isinf().all()
+
+
+@pytest.mark.parametrize("budget", [-1.0, math.nan])
+def test_budgets_are_seconds(budget):
+    network = ff.capture(nn.Linear(2, 2).double(), torch.zeros(1, 2))
+    with pytest.raises(InputError, match="number of seconds, zero or more"):
+        ff.at_infinity(network, [0.0, 0.0], [[1.0, 1.0]], certify=True, budget=budget)
+
+
+def wide_tie():
+    """A convolutional network too large for a short budget, with a tie in exact arithmetic only."""
+    module = nn.Sequential(
+        nn.Unflatten(1, (3, 16, 16)),
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4096, 2),
+    ).double()
+    with torch.no_grad():
+        module[6].weight[1] = module[6].weight[0]
+    return ff.capture(module, torch.zeros(1, 768))
+
+
+def test_exact_arithmetic_looks_at_the_clock(monkeypatch):
+    """A clock that ticks at every look: time runs out in the middle, and rays stay unproven."""
+    ticks = itertools.count()
+    monkeypatch.setattr("farfield.exact.matrix.monotonic", lambda: float(next(ticks)))
+    origin, direction = torch.ones(768).double(), torch.ones(1, 768).double()
+    far = ff.at_infinity(wide_tie(), origin, direction, certify=True, budget=20)
+    assert not far.certified.any()
+    assert next(ticks) >= 20
+
+
+def test_exact_arithmetic_keeps_to_its_memory(monkeypatch):
+    monkeypatch.setattr("farfield.exact.matrix.NUMBERS", 1000)
+    origin, direction = torch.ones(768).double(), torch.ones(1, 768).double()
+    far = ff.at_infinity(wide_tie(), origin, direction, certify=True, budget=1e9)
+    assert not far.certified.any()
+
+
+def test_products_of_several_weights_are_not_taken_for_exact():
+    first, second = (torch.full((2,), 1e-200, dtype=torch.float64) for _ in range(2))
+
+    class Contracted(nn.Module):
+        def forward(self, x):
+            return torch.einsum("bi,i,i->bi", x, first, second)
+
+    network = ff.capture(Contracted(), torch.zeros(1, 2).double())
+    far = ff.at_infinity(network, [0.0, 0.0], [[1.0, 2.0]], certify=True)
+    assert not far.certified.any()
 
 
 def test_smooth_networks_are_certified_where_they_move_and_not_where_they_rest():

@@ -5,7 +5,11 @@ products per output turns values ``v`` with errors ``e`` into errors of at most
 ``|W| e + gamma_n (|W| |v| + |c|)``, ``gamma_n = n u / (1 - n u)``, ``u`` the unit roundoff. A
 decision is proven if the value exceeds its bound, or if the value is *structurally* zero (a zero
 whose bound is zero as well) and the next part decides. The bounds are themselves rounded, and
-products can underflow; the first is covered by slack, the second marks the ray as unproven.
+products can underflow; the first is covered by slack, the second marks the ray as unproven: a
+product of two numbers that are not zero (weights, scalar factors and slopes of pieces alike) must
+be larger than :data:`UNDERFLOW`.
+
+The same bounds enclose ``reach``, the last ``t`` at which a decision changes.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.germ import Germ, GermDomain, is_batched, is_relu, shifted
+from farfield.exact.germ import Germ, GermDomain, is_batched, is_relu, kink, shifted
 from farfield.graph.rules import Affine, Pieces, Places, Smooth
 
 ROUNDOFF = 2.0**-53
@@ -56,12 +60,14 @@ class BoundedDomain(GermDomain):
 
     Attributes:
         certain: ``(rays,)`` whether every decision so far is proven.
+        enclosure: ``(2, rays)`` a lower and an upper bound of the reach, where all is proven.
         magnitudes: Absolute values of the weights, kept between chunks.
     """
 
     def __init__(self, rays: int, like: Tensor, magnitudes: Magnitudes) -> None:
         super().__init__(rays, like)
         self.certain = torch.ones(rays, dtype=torch.bool, device=like.device)
+        self.enclosure = like.new_zeros(2, rays)
         self.magnitudes = magnitudes
 
     def constant(self, tensor: Tensor) -> BoundedGerm:
@@ -79,8 +85,8 @@ class BoundedDomain(GermDomain):
         g = gamma(operation.terms)
         weights = [self.magnitudes.of(weight) for weight in operation.weights]
         inputs = [torch.add(v.error, v.parts.abs(), alpha=g) for v in bounded]
-        for each in inputs:
-            self._doubt_underflow(each, [least for _, least in weights])
+        for value, total in zip(bounded, inputs, strict=True):
+            self._doubt_underflow(total, (total != 0) | (value.parts != 0), weights)
         # The weights' sizes are kept a little too large, which covers the rounding of the bound.
         error = magnitude(*inputs, *(size for size, _ in weights))
         if not weights:
@@ -97,21 +103,27 @@ class BoundedDomain(GermDomain):
     def piecewise(self, value: Germ, pieces: Pieces) -> BoundedGerm:
         """Prove which piece each germ ends up in."""
         bounded = _bounded(value)
-        for threshold in pieces.thresholds:
+        for index, threshold in enumerate(pieces.thresholds):
             gap = bounded.pair
             if threshold != 0:
                 gap = torch.stack([gap[0], gap[1] - float(threshold)])
             self._require_decided(gap.abs(), bounded.error_pair)
+            self._enclose(gap, bounded.error_pair, kink(pieces, index))
         if is_relu(pieces):
             active = self.active(value)
             return BoundedGerm.of_pairs(value.pair * active, bounded.error_pair * active)
         result = super().piecewise(value, pieces).pair
         factor, offset = self._piece_sizes(value, pieces)
-        product = value.pair.abs() * factor
-        self._doubt_underflow(product.flatten(0, 1) * ROUNDOFF, [])
-        error = bounded.error_pair * factor * SLACK + 8 * ROUNDOFF * product
+        error = self._scaled_error(bounded, factor)
         error[1] += 8 * ROUNDOFF * offset
         return BoundedGerm.of_pairs(result, error)
+
+    def _scaled_error(self, value: BoundedGerm, factor: Tensor) -> Tensor:
+        """The error of ``value * factor``, rounded a few times; a factor may be rounded itself."""
+        error = value.error_pair * factor * SLACK + 8 * ROUNDOFF * (value.pair.abs() * factor)
+        present = ((value.pair != 0) | (value.error_pair != 0)) & (factor != 0)
+        self._doubt_underflow(error, present)
+        return error
 
     def _piece_sizes(self, value: Germ, pieces: Pieces) -> tuple[Tensor, Tensor]:
         """Sizes of the slope and the intercept of the piece that each germ ends up in."""
@@ -145,6 +157,7 @@ class BoundedDomain(GermDomain):
             for other, at in enumerate(where):
                 itself = itself | ((index == other) & (at == where[place]))
             self._require_decided(best - pair, best_error + error, itself)
+            self._enclose(best - pair, best_error + error, ~itself)
         return BoundedGerm.of_pairs(best if sign > 0 else -best, best_error)
 
     def smooth(self, value: Germ, curve: Smooth) -> BoundedGerm:
@@ -155,13 +168,44 @@ class BoundedDomain(GermDomain):
         still = slope == 0
         self._require(torch.where(still, slope_error == 0, slope.abs() > slope_error))
         result = super().smooth(value, curve)
+        if curve.jump is not None:
+            place = float(curve.jump)
+            doubt = intercept_error * SLACK + 4 * ROUNDOFF * abs(place)
+            self._require(~still | ((intercept - place).abs() > doubt))
+        for threshold in curve.settles or ():
+            self._enclose(torch.stack([slope, intercept - threshold]), bounded.error_pair)
         ends = (self.number(curve.above.slope).abs(), self.number(curve.below.slope).abs())
-        factor = torch.where(slope > 0, *ends)
-        moved = bounded.error_pair * factor * SLACK + 8 * ROUNDOFF * result.pair.abs()
-        rest = intercept_error * curve.lipschitz * SLACK
-        rest = rest + FUNCTION_ERROR * (intercept.abs() + result.intercept.abs())
+        moved = self._scaled_error(bounded, torch.where(still, 0.0, torch.where(slope > 0, *ends)))
+        moved = moved + 8 * ROUNDOFF * result.pair.abs()
+        rest = intercept_error * curve.lipschitz * SLACK + FUNCTION_ERROR * intercept.abs()
         at_rest = torch.stack([torch.zeros_like(rest), rest])
+        present = still & ((intercept != 0) | (intercept_error != 0))
+        self._doubt_underflow(at_rest, torch.stack([torch.zeros_like(present), present]))
+        at_rest[1] += FUNCTION_ERROR * result.intercept.abs()
         return BoundedGerm(result.parts, torch.where(still, at_rest, moved).flatten(0, 1))
+
+    def choose(self, condition: Tensor, yes: Germ, no: Germ) -> BoundedGerm:
+        """Take one value and its bound where a condition holds, another elsewhere."""
+        first, second = _bounded(yes), _bounded(no)
+        return BoundedGerm.of_pairs(
+            torch.where(condition, first.pair, second.pair),
+            torch.where(condition, first.error_pair, second.error_pair),
+        )
+
+    def _enclose(self, gap: Tensor, error: Tensor, where: Tensor | bool = True) -> None:
+        """Bound the last ``t`` at which germs ``(2, rays, ...)`` with errors change their sign."""
+        if where is False:
+            return
+        size, doubt = gap[0].abs(), error[0] * SLACK
+        crossing = -gap[1] * torch.sign(gap[0])
+        low = (crossing - error[1]) / (size + doubt) * (2 - SLACK)
+        high = (crossing + error[1]) / (size - doubt) * SLACK
+        high = torch.where(size > doubt, high, torch.inf)
+        never = (gap[0] == 0) & (error[0] == 0)
+        if isinstance(where, Tensor):
+            never = never | ~where
+        both = torch.stack([low, high]).masked_fill(never, 0.0).reshape(2, self.rays, -1)
+        self.enclosure = torch.maximum(self.enclosure, both.amax(dim=2))
 
     def _require_decided(self, gap: Tensor, error: Tensor, known: Tensor | None = None) -> None:
         """Require germs ``(2, rays, ...)`` to be proven positive, or to be zero structurally.
@@ -180,12 +224,17 @@ class BoundedDomain(GermDomain):
     def _require(self, sure: Tensor) -> None:
         self.certain = self.certain & sure.reshape(self.rays, -1).all(dim=1)
 
-    def _doubt_underflow(self, sizes: Tensor, weights: Sequence[Tensor]) -> None:
-        """Mark the rays where a product may have lost digits to underflow."""
-        least = sizes.masked_fill(sizes == 0, torch.inf).reshape(2, self.rays, -1)
+    def _doubt_underflow(
+        self, sizes: Tensor, present: Tensor, weights: Sequence[tuple[Tensor, Tensor]] = ()
+    ) -> None:
+        """Mark the rays where a product may have lost digits to underflow.
+
+        ``present`` tells which sizes stand for something: a size of zero may have underflowed.
+        """
+        least = sizes.masked_fill(~present, torch.inf).reshape(2, self.rays, -1)
         least = least.amin(dim=2).amin(dim=0)
-        for weight in weights:
-            least = least * weight
+        for _, smallest in weights:
+            least = least * smallest
         self.certain = self.certain & (least > UNDERFLOW)
 
 
@@ -206,7 +255,7 @@ class Magnitudes:
 
     @staticmethod
     def _measure(weight: Tensor) -> tuple[Tensor, Tensor]:
-        size = weight.abs()
+        size = weight.double().abs()
         least = size.masked_fill(size == 0, torch.inf).amin().clamp(max=1.0)
         return size * SLACK, least
 

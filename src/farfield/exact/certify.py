@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -42,12 +44,17 @@ def winner_proven(
 
 
 def settle_exactly(
-    network: Network, far: FarField, origins: Tensor, directions: Tensor, budget: float
+    network: Network,
+    far: FarField,
+    undecided: Tensor,
+    origins: Tensor,
+    directions: Tensor,
+    seconds: float,
 ) -> None:
-    """Recompute the unproven rays in rational arithmetic, as far as the budget reaches."""
+    """Recompute the unproven rays in rational arithmetic, as far as the time reaches."""
     if far.certified is None:
         raise ValueError("the far field was not computed with bounds")
-    left = Budget(budget)
+    left = Budget(seconds)
     for group in network.groups:
         for index, member in enumerate(group.members):
             open_rays = torch.nonzero(~far.certified[member]).flatten()
@@ -55,33 +62,41 @@ def settle_exactly(
             size = max(1, min(BLOCK, WIDE // group.program.width))
             for block in open_rays.split(size) if len(open_rays) else ():
                 try:
-                    _settle_block(
-                        network, far, group, index, block, origins, directions, matrices, left
-                    )
+                    pair = torch.cat([_pick(directions, block), _pick(origins, block)])
+                    exact = _Exact(network, far, undecided, group, index, matrices, left)
+                    exact.settle(block, pair)
                 except BudgetSpent:
                     return
 
 
-def _settle_block(
-    network: Network,
-    far: FarField,
-    group: Group,
-    index: int,
-    rays: Tensor,
-    origins: Tensor,
-    directions: Tensor,
-    matrices: dict[tuple[int, int], Matrix],
-    budget: Budget,
-) -> None:
-    """Settle some rays of one instance; one by one if one of them has no rational value."""
-    pair = torch.cat([_pick(directions, rays), _pick(origins, rays)])
-    try:
-        value, domain = walk_exactly(group.program, group.instance(index), pair, matrices, budget)
-    except NotRational:
-        for ray in rays.split(1) if len(rays) > 1 else ():
-            _settle_block(network, far, group, index, ray, origins, directions, matrices, budget)
-        return
-    _write(far, group.members[index], rays, _as_classes(network, value), value, domain)
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """Rational walks through one instance, and where their results go."""
+
+    network: Network
+    far: FarField
+    undecided: Tensor
+    group: Group
+    index: int
+    matrices: dict[tuple[int, int], Matrix]
+    budget: Budget
+
+    def settle(self, rays: Tensor, pair: Tensor) -> None:
+        """Settle some rays; one by one if one of them has no rational value."""
+        constants = self.group.instance(self.index)
+        try:
+            value, domain, undecided = walk_exactly(
+                self.group.program, constants, pair, self.matrices, self.budget
+            )
+        except NotRational:
+            rows = pair.unflatten(0, (2, -1))
+            for place, ray in enumerate(rays.split(1) if len(rays) > 1 else ()):
+                self.settle(ray, rows[:, place])
+            return
+        member = self.group.members[self.index]
+        self.undecided[member, rays.to(self.undecided.device)] = undecided
+        germs = _as_classes(self.network, value)
+        _write(self.far, member, rays, germs, value, domain, undecided)
 
 
 def _pick(rows: Tensor, rays: Tensor) -> Tensor:
@@ -104,9 +119,10 @@ def _write(
     pair: Integers,
     value: Rational,
     domain: RationalDomain,
+    undecided: Tensor,
 ) -> None:
     """Round the exact germs once, and keep what rounding would blur: differences, and who leads."""
-    if far.certified is None or far.relative is None:
+    if far.certified is None or far.relative is None or far.reach_bounds is None:
         raise ValueError("the far field was not computed with bounds")
     leading = np.equal(pair[0], pair[0].max(axis=-1, keepdims=True)).astype(bool)
     winner = [
@@ -121,8 +137,10 @@ def _write(
     far.relative[:, member, where] = relative.to(far.slope)
     far.leading[member, where] = torch.from_numpy(leading).to(far.leading)
     far.reach[member, where] = torch.from_numpy(domain.reach).to(far.reach)
+    around = np.stack([np.nextafter(domain.reach, 0.0), np.nextafter(domain.reach, np.inf)])
+    far.reach_bounds[:, member, where] = torch.from_numpy(around).to(far.reach)
     far.asymptotic[member, where] = torch.from_numpy(domain.asymptotic).to(far.asymptotic)
     finite = torch.isfinite(germs).all(dim=-1).all(dim=0) & torch.isfinite(relative).all(
         dim=-1
     ).all(dim=0)
-    far.certified[member, where] = finite.to(far.certified)
+    far.certified[member, where] = finite.to(far.certified) & ~undecided.to(far.certified)

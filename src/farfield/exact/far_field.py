@@ -29,7 +29,11 @@ class FarField:
             logit is ``slope * t + intercept``. Infinite where ``asymptotic``.
         asymptotic: ``(instances, rays)`` whether smooth activations only approach their limits.
         leading: ``(instances, rays, classes)`` the classes whose logits grow fastest.
-        certified: ``(instances, rays)`` whether every decision is proven; ``None`` if not asked.
+        certified: ``(instances, rays)`` whether every decision is proven: ``leading``, ``winner``,
+            and the piece that every unit ends on; ``None`` if not asked. ``reach`` is a number and
+            not a decision: ``reach_bounds`` is what is proven about it.
+        reach_bounds: ``(2, instances, rays)`` a lower and an upper bound of the true reach, proven
+            where ``certified``; ``None`` if not asked.
         relative: ``(2, instances, rays, classes)`` slopes and intercepts minus the winner's, where
             they are known better than the difference of two rounded numbers; else ``None``.
         rays: The network, the origins and the directions, for what is computed on request.
@@ -41,6 +45,7 @@ class FarField:
     asymptotic: Tensor
     leading: Tensor
     certified: Tensor | None = None
+    reach_bounds: Tensor | None = None
     relative: Tensor | None = field(default=None, repr=False)
     rays: tuple[Network, Tensor, Tensor] | None = field(default=None, repr=False)
 

@@ -181,6 +181,19 @@ class GermDomain:
         moved = torch.stack([slope * factor, intercept * factor + offset])
         return Germ.of(torch.where(still, torch.stack([torch.zeros_like(slope), settled]), moved))
 
+    def compare(self, value: Germ, threshold: Number) -> Tensor:
+        """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""
+        still = value.slope == 0
+        return torch.sign(torch.where(still, value.intercept - float(threshold), value.slope))
+
+    def motion(self, value: Germ) -> Tensor:
+        """Say whether values grow, rest or fall."""
+        return torch.sign(value.slope)
+
+    def choose(self, condition: Tensor, yes: Germ, no: Germ) -> Germ:
+        """Take one value where a condition holds, another elsewhere."""
+        return Germ.of(torch.where(condition, yes.pair, no.pair))
+
     def number(self, value: Number | Tensor) -> Tensor:
         """A parameter in the type of the analysis: bare floats would be taken as float32."""
         return value if isinstance(value, Tensor) else self.reach.new_tensor(float(value))

@@ -7,19 +7,20 @@ computed without their assumptions; ``docs/theory.md`` has the mathematics.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from farfield.errors import InputError, NumericalOverflow
+from farfield.errors import InputError, NumericalOverflow, UndecidedLimit
 from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.certify import settle_exactly, winner_proven
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
+from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, keep_memory
 from farfield.graph.network import Group, Network, chunks
-from farfield.graph.program import Step, walk
+from farfield.graph.program import Program, Step, walk
 
 
 def at_infinity(
@@ -28,7 +29,7 @@ def at_infinity(
     direction: Any,
     certify: bool = False,
     *,
-    budget: float = 5e7,
+    budget: float = 10.0,
 ) -> FarField:
     """Evaluate a network infinitely far out on rays ``origin + t * direction``.
 
@@ -40,8 +41,8 @@ def at_infinity(
         direction: ``(rays, *input)`` or one row for all rays; not zero.
         certify: Prove every decision, in floating point with error bounds or else in rational
             arithmetic; what can be proven is told in ``certified``. Needs a float64 network.
-        budget: How many exact products to spend at most on what floating point cannot decide;
-            the default takes some ten seconds if it is used up.
+        budget: How many seconds to spend at most on what floating point cannot decide; what is
+            not proven by then is reported as not certified. Zero: floating point alone.
 
     Returns:
         The far field of every instance on every ray.
@@ -49,6 +50,7 @@ def at_infinity(
     Raises:
         InputError: For shapes that do not fit, NaN, infinity, or a zero direction.
         NumericalOverflow: If a slope or intercept leaves the range of the floating-point type.
+        UndecidedLimit: If the limit hangs on a jump that is only approached, from an unknown side.
 
     >>> from torch import nn
     >>> import farfield as ff
@@ -65,18 +67,28 @@ def at_infinity(
             f"certify=True needs a network captured in float64, this one is {network.dtype}; "
             "capture it again with dtype=torch.float64"
         )
+    if not budget >= 0:
+        raise InputError(f"budget must be a number of seconds, zero or more; got {budget}")
     rays = max(len(origins), len(directions))
     keep_memory()
     far = _blank(network, rays, certify, (origins, directions))
+    undecided = torch.zeros_like(far.asymptotic)
     with torch.no_grad():
         for group in network.groups:
+            jump = approached_jump(group.program, group.instance(0))
             magnitudes = Magnitudes(list(group.shared.values())) if certify else None
             for part in chunks(rays, group, factor=2):
                 pair = torch.cat([_cut(directions, part, rays), _cut(origins, part, rays)])
-                _store(far, network, group, part, _walk_group(group, pair, magnitudes))
+                walked = _walk_group(group, pair, magnitudes, jump is not None)
+                _store(far, network, group, part, walked)
+                undecided[group.where, part] = walked.undecided
         if certify:
-            settle_exactly(network, far, origins, directions, budget)
+            settle_exactly(network, far, undecided, origins, directions, budget)
+        if bool(undecided.any()):
+            _raise_undecided(network, undecided)
         far.reach.masked_fill_(far.asymptotic, torch.inf)
+        if far.reach_bounds is not None:
+            far.reach_bounds.masked_fill_(far.asymptotic, torch.inf)
     return far
 
 
@@ -97,62 +109,118 @@ def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tens
         asymptotic=flags(*shape[:2]),
         leading=flags(*shape),
         certified=flags(*shape[:2]) if certify else None,
+        reach_bounds=numbers(2, *shape[:2]) if certify else None,
         relative=numbers(2, *shape) if certify else None,
         rays=(network, *given),
     )
 
 
-def _store(
-    far: FarField, network: Network, group: Group, part: slice, walked: tuple[Tensor, ...]
-) -> None:
+class _Walked(NamedTuple):
+    """One chunk of rays behind every instance of a group; the last four only with bounds."""
+
+    slope: Tensor
+    intercept: Tensor
+    reach: Tensor
+    asymptotic: Tensor
+    undecided: Tensor
+    sums: Tensor
+    certain: Tensor | None = None
+    slope_error: Tensor | None = None
+    intercept_error: Tensor | None = None
+    enclosure: Tensor | None = None
+
+
+def _store(far: FarField, network: Network, group: Group, part: slice, walked: _Walked) -> None:
     """Write one chunk."""
     members = group.where
-    slope, intercept = (network.as_classes(values) for values in walked[:2])
+    slope, intercept = (network.as_classes(each) for each in (walked.slope, walked.intercept))
     far.slope[members, part], far.intercept[members, part] = slope, intercept
-    far.reach[members, part], far.asymptotic[members, part] = walked[2:4]
+    far.reach[members, part], far.asymptotic[members, part] = walked.reach, walked.asymptotic
     far.leading[members, part] = slope == slope.amax(dim=-1, keepdim=True)
-    if far.certified is not None and far.relative is not None:
-        among = intercept.masked_fill(~far.leading[members, part], -torch.inf)
-        winner = among.argmax(dim=-1, keepdim=True)
-        far.relative[0][members, part] = slope - slope.gather(-1, winner)
-        far.relative[1][members, part] = intercept - intercept.gather(-1, winner)
-        errors = [network.as_classes(values) for values in walked[5:7]]
-        far.certified[members, part] = walked[4] & winner_proven(slope, intercept, *errors)
+    if (
+        walked.certain is None
+        or walked.slope_error is None
+        or walked.intercept_error is None
+        or walked.enclosure is None
+        or far.certified is None
+        or far.relative is None
+        or far.reach_bounds is None
+    ):
+        return
+    among = intercept.masked_fill(~far.leading[members, part], -torch.inf)
+    winner = among.argmax(dim=-1, keepdim=True)
+    far.relative[0][members, part] = slope - slope.gather(-1, winner)
+    far.relative[1][members, part] = intercept - intercept.gather(-1, winner)
+    errors = (network.as_classes(each) for each in (walked.slope_error, walked.intercept_error))
+    certain = walked.certain & ~walked.undecided
+    far.certified[members, part] = certain & winner_proven(slope, intercept, *errors)
+    far.reach_bounds[:, members, part] = walked.enclosure.transpose(0, 1)
 
 
 def _cut(rows: Tensor, part: slice, rays: int) -> Tensor:
     return rows[part] if len(rows) == rays else rows.expand(part.stop - part.start, *rows.shape[1:])
 
 
-def _walk_group(group: Group, pair: Tensor, magnitudes: Magnitudes | None) -> tuple[Tensor, ...]:
+def _walk_group(group: Group, pair: Tensor, magnitudes: Magnitudes | None, sided: bool) -> _Walked:
     """Follow one chunk of rays through every instance of a group.
 
-    Returns:
-        Slope, intercept, reach, whether asymptotic; with ``magnitudes`` also whether every
-        decision is proven, and the errors of slope and intercept.
+    Args:
+        group: Instances that share a program.
+        pair: ``(2 * rays, *input)``: directions, then origins.
+        magnitudes: Given if decisions are to be proven.
+        sided: Whether a jump may be met at an asymptote, so that sides must be followed.
     """
     rays = len(pair) // 2
 
     def plain(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         domain = GermDomain(rays, pair)
-        out = walk(group.program, domain, Germ(pair), constants)
+        out, undecided = _follow(group.program, domain, Germ(pair), constants, sided)
         domain.watch(out)
         sums = torch.stack(domain.sums)
-        return out.slope, out.intercept, domain.reach, domain.asymptotic, sums
+        return out.slope, out.intercept, domain.reach, domain.asymptotic, undecided, sums
 
     def bounded(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         domain = BoundedDomain(rays, pair, magnitudes or Magnitudes([]))
         start: Germ = BoundedGerm(pair, torch.zeros_like(pair))
-        out = walk(group.program, domain, start, constants)
+        out, undecided = _follow(group.program, domain, start, constants, sided)
         domain.watch(out)
         slope_error, intercept_error = out.error_pair if isinstance(out, BoundedGerm) else out.pair
-        kept = (out.slope, out.intercept, domain.reach, domain.asymptotic, domain.certain)
-        return *kept, slope_error, intercept_error, torch.stack(domain.sums)
+        kept = (out.slope, out.intercept, domain.reach, domain.asymptotic, undecided)
+        sums = torch.stack(domain.sums)
+        return *kept, sums, domain.certain, slope_error, intercept_error, domain.enclosure
 
-    *results, sums = group.each(plain if magnitudes is None else bounded)
-    if not bool(torch.isfinite(sums).all()):
+    walked = _Walked(*group.each(plain if magnitudes is None else bounded))
+    if not bool(torch.isfinite(walked.sums).all()):
         _raise_overflow(group, pair)
-    return tuple(results)
+    return walked
+
+
+def _follow(
+    program: Program,
+    domain: GermDomain,
+    start: Germ,
+    constants: Mapping[str, Tensor],
+    sided: bool,
+) -> tuple[Germ, Tensor]:
+    """Walk a program; also tell which rays met a jump from a side that is not known."""
+    if not sided:
+        out = walk(program, domain, start, constants)
+        return out, torch.zeros_like(domain.asymptotic)
+    sides: SideDomain[Germ] = SideDomain(domain, start.device)
+    result = walk(program, sides, sides.exactly(start), constants)
+    return result.value, sides.undecided
+
+
+def _raise_undecided(network: Network, undecided: Tensor) -> None:
+    """Name the rays, and the jump that they meet."""
+    jumps = (approached_jump(group.program, group.instance(0)) for group in network.groups)
+    step = next(jump for jump in jumps if jump is not None)
+    rays = torch.nonzero(undecided.any(dim=0)).flatten()
+    raise UndecidedLimit(
+        f"the limit on {len(rays)} of {undecided.shape[1]} rays (rows {rays[:5].tolist()}) hangs "
+        f"on a jump, {step.operation} in {step.source}, that is approached at its threshold from "
+        "a side that cannot be told; drop these rays, or replace the jump by a continuous function"
+    )
 
 
 def _raise_overflow(group: Group, pair: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,58 +19,74 @@ from farfield.graph.rules import Affine
 
 # Unit vectors are pushed through an operation in blocks of about this many numbers.
 BLOCK = 1 << 22
-# Exact products that are held in memory at a time.
+# Exact products that are held in memory, or computed in one call, at a time.
 PRODUCTS = 1 << 20
+# Exact numbers that all matrices of a walk may hold together: some hundred bytes each.
+NUMBERS = 1 << 22
 
 
 class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
-    """The network is larger than the budget for exact arithmetic allows."""
+    """Exact arithmetic would take longer, or more memory, than it may."""
 
 
 class Budget:
-    """How many exact products may still be spent."""
+    """Seconds that exact arithmetic may take, and how many exact numbers its matrices may hold."""
 
-    def __init__(self, products: float) -> None:
-        self.left = products
+    def __init__(self, seconds: float) -> None:
+        self.end = monotonic() + seconds
+        self.room = NUMBERS
 
-    def spend(self, products: float) -> None:
-        """Take off the cost of a step.
+    def check(self) -> None:
+        """See whether there is time left.
 
         Raises:
-            BudgetSpent: If it is more than what is left.
+            BudgetSpent: If there is not.
         """
-        if products > self.left:
+        if monotonic() >= self.end:
+            raise BudgetSpent("exact arithmetic takes too long")
+
+    def store(self, numbers: int) -> None:
+        """Keep exact numbers for later walks.
+
+        Raises:
+            BudgetSpent: If there is no time or no room left.
+        """
+        self.check()
+        self.room -= numbers
+        if self.room < 0:
             raise BudgetSpent("the network is too large for exact arithmetic")
-        self.left -= products
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A linear map with rational entries ``values / denominator``; dense where that is faster."""
+    """A linear map with rational entries ``values / denominator``.
+
+    Where that is faster it is ``dense``: cut into blocks of outputs.
+    """
 
     outputs: int
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: Integers
     denominator: Any
-    dense: Any = None
+    dense: tuple[Any, ...] = ()
 
-    @property
-    def cost(self) -> float:
-        """Of one application, in products of the slower kind."""
-        return len(self.rows) * (0.2 if self.dense is not None else 1.0)
-
-    def apply(self, vectors: Integers) -> Integers:
+    def apply(self, vectors: Integers, budget: Budget) -> Integers:
         """Multiply each row of ``vectors``."""
-        if self.dense is not None:
+        if self.dense:
             left = fmpz_mat(len(vectors), vectors.shape[1], list(vectors.ravel()))
-            product = left * self.dense
-            return objects(product.entries(), (len(vectors), self.outputs))
+            blocks = []
+            for block in self.dense:
+                budget.check()
+                entries = (left * block).entries()
+                blocks.append(objects(entries, (len(vectors), block.ncols())))
+            return np.concatenate(blocks, axis=1)
         result = objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
         starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
         # Whole outputs at a time, so that the products in memory stay few.
         step = max(1, PRODUCTS * len(starts) // max(1, len(self.rows) * len(vectors)))
         for first in range(0, len(starts), step):
+            budget.check()
             some = starts[first : first + step]
             end = starts[first + step] if first + step < len(starts) else len(self.rows)
             products = vectors[:, self.columns[some[0] : end]] * self.values[some[0] : end]
@@ -103,6 +120,7 @@ def read_matrix(
 
     if operation.terms == 0 and operation.magnitude is None:
         numbered = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        budget.store(size)
         source = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0].long().cpu().numpy()
         kept = np.flatnonzero(source)
         ones = objects([fmpz(1)] * len(kept), kept.shape)
@@ -116,12 +134,14 @@ def read_matrix(
         block[torch.arange(count), torch.arange(start, start + count)] = 1
         found = image(block.reshape(-1, rows, *row))
         width = found.shape[1]
-        budget.spend(found.numel() / 1000)
         unit, output = (index.cpu().numpy() for index in torch.nonzero(found, as_tuple=True))
+        budget.store(len(unit))
         entries.append((output, unit + start, found[unit, output].cpu().numpy()))
     output, unit, values = (np.concatenate(each) for each in zip(*entries, strict=True))
     order = np.lexsort((unit, output))
-    return _matrix(width, size, output[order], unit[order], values[order], operation.averages)
+    return _matrix(
+        width, size, output[order], unit[order], values[order], operation.averages, budget
+    )
 
 
 def _matrix(
@@ -131,6 +151,7 @@ def _matrix(
     unit: NDArray[np.int64],
     values: NDArray[np.float64],
     averages: bool,
+    budget: Budget,
 ) -> Matrix:
     """Store the entries of a matrix as integers."""
     if averages:
@@ -139,10 +160,16 @@ def _matrix(
         integers = objects([fmpz(scale // int(count)) for count in counts], counts.shape)
         denominator = fmpz(scale)
     else:
-        integers, denominator = as_integers(values)
-    dense = None
+        integers, denominator = as_integers(values, budget.check)
+    dense: tuple[Any, ...] = ()
     if len(values) > width * size // 4:
         table = np.zeros((size, width), dtype=object)
         table[unit, output] = integers
-        dense = fmpz_mat(size, width, [fmpz(entry) for entry in table.ravel()])
+        step = max(1, PRODUCTS // (32 * size))
+        dense = tuple(_block(table[:, first : first + step]) for first in range(0, width, step))
     return Matrix(width, output, unit, integers, denominator, dense)
+
+
+def _block(table: Integers) -> Any:
+    rows, columns = table.shape
+    return fmpz_mat(rows, columns, [fmpz(entry) for entry in table.ravel()])

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from farfield.exact.integers import Integers, as_integers, choose, objects, quotient
 from farfield.exact.matrix import Budget, Matrix, read_matrix
+from farfield.exact.sides import SideDomain, approached_jump
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import Affine, Asymptote, Number, Pieces, Places, Smooth
 
@@ -81,6 +82,7 @@ class RationalDomain:
 
     def affine(self, operation: Affine, *values: Rational) -> Rational:
         """Apply the map's matrix, read off the operation by unit vectors."""
+        self.budget.check()
         self.count += 1
         rows = len(values[0].numerators)
         common = math.lcm(*(int(value.denominator) for value in values))
@@ -89,7 +91,7 @@ class RationalDomain:
         for place, value in enumerate(values):
             matrix = self._matrix(operation, values, place)
             scaled = value.numerators.reshape(rows, -1) * fmpz(common // int(value.denominator))
-            product = matrix.apply(scaled)
+            product = matrix.apply(scaled, self.budget)
             if total is None:
                 total, scale = product, matrix.denominator
             else:
@@ -109,16 +111,17 @@ class RationalDomain:
 
     def _matrix(self, operation: Affine, values: Sequence[Rational], place: int) -> Matrix:
         key = (self.count, place)
+        if len(operation.weights) > 1:
+            raise NotRational("products of several weights are rounded by the operation itself")
         if key not in self.matrices:
             self.matrices[key] = read_matrix(
                 operation, [v.shape for v in values], place, self.budget
             )
-        matrix = self.matrices[key]
-        self.budget.spend(len(values[place].numerators) * matrix.cost)
-        return matrix
+        return self.matrices[key]
 
     def piecewise(self, value: Rational, pieces: Pieces) -> Rational:
         """Take the piece that each germ ends up in."""
+        self.budget.check()
         shape = value.shape[1:]
         slopes = [_fractions(slope, shape) for slope in pieces.slopes]
         offsets = [Fraction(offset) for offset in pieces.intercepts]
@@ -142,6 +145,7 @@ class RationalDomain:
         self, candidates: Sequence[Rational], sign: int = 1, places: Places | None = None
     ) -> Rational:
         """Take the lexicographically largest candidate."""
+        self.budget.check()
         common = math.lcm(*(int(candidate.denominator) for candidate in candidates))
         pairs = [c.pair * fmpz(sign * (common // int(c.denominator))) for c in candidates]
         best = pairs[0]
@@ -175,17 +179,30 @@ class RationalDomain:
         )
         return _of_pair(pair, value.denominator * fmpz(scale), value.device)
 
+    def compare(self, value: Rational, threshold: Number) -> Tensor:
+        """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""
+        slope, _ = value.pair
+        decisive = choose(np.equal(slope, 0), _above(value, threshold), slope)
+        return _signs(decisive, value.device)
+
+    def motion(self, value: Rational) -> Tensor:
+        """Say whether values grow, rest or fall."""
+        return _signs(value.pair[0], value.device)
+
+    def choose(self, condition: Tensor, yes: Rational, no: Rational) -> Rational:
+        """Take one value where a condition holds, another elsewhere."""
+        common = yes.denominator.lcm(no.denominator)
+        pairs = [each.pair * (common / each.denominator) for each in (yes, no)]
+        return _of_pair(choose(condition.cpu().numpy(), *pairs), common, yes.device)
+
     def _exceeds(self, value: Rational, threshold: Number) -> Any:
-        slope, intercept = value.pair
-        limit = Fraction(threshold)
-        gap = intercept * fmpz(limit.denominator) - fmpz(limit.numerator) * value.denominator
-        return choose(np.equal(slope, 0), np.greater(gap, 0), np.greater(slope, 0))
+        slope, _ = value.pair
+        above = np.greater(_above(value, threshold), 0)
+        return choose(np.equal(slope, 0), above, np.greater(slope, 0))
 
     def _note_threshold(self, value: Rational, threshold: Number, kink: Any) -> None:
-        slope, intercept = value.pair
-        limit = Fraction(threshold)
-        gap = fmpz(limit.numerator) * value.denominator - intercept * fmpz(limit.denominator)
-        self._note(gap * choose(kink, fmpz(1), fmpz(0)), slope * fmpz(limit.denominator))
+        gap = -_above(value, threshold) * choose(kink, fmpz(1), fmpz(0))
+        self._note(gap, value.pair[0] * fmpz(Fraction(threshold).denominator))
 
     def _note(self, top: Integers, bottom: Integers) -> None:
         """Keep the largest quotient of each ray, where the bottom is not zero."""
@@ -200,6 +217,18 @@ def exact(values: NDArray[np.float64], device: torch.device) -> Rational:
     """Read floats as rationals with a common denominator."""
     numerators, denominator = as_integers(values.ravel())
     return Rational(numerators.reshape(values.shape), denominator, device)
+
+
+def _above(value: Rational, threshold: Number) -> Integers:
+    """How far intercepts are above a constant, times something positive."""
+    limit = Fraction(threshold)
+    scaled = value.pair[1] * fmpz(limit.denominator)
+    return scaled - fmpz(limit.numerator) * value.denominator  # type: ignore[no-any-return]
+
+
+def _signs(numbers: Integers, device: torch.device) -> Tensor:
+    signs = np.greater(numbers, 0).astype(np.int8) - np.less(numbers, 0).astype(np.int8)
+    return torch.from_numpy(signs).to(device)
 
 
 def _fractions(slope: Number | Tensor, shape: tuple[int, ...]) -> NDArray[np.object_]:
@@ -240,7 +269,7 @@ def walk_exactly(
     pair: Tensor,
     matrices: dict[tuple[int, int], Matrix],
     budget: Budget,
-) -> tuple[Rational, RationalDomain]:
+) -> tuple[Rational, RationalDomain, Tensor]:
     """Follow rays through a program in rational arithmetic.
 
     Args:
@@ -250,10 +279,19 @@ def walk_exactly(
         matrices: Filled on the first walk, reused by later ones of the same network.
         budget: Runs out on networks that are too large.
 
+    Returns:
+        The germs, the domain with what it noted, and ``(rays,)`` whether a ray is undecided.
+
     Raises:
         BudgetSpent: If the budget runs out.
         NotRational: If a smooth function has no rational value.
     """
+    budget.check()
     domain = RationalDomain(len(pair) // 2, matrices, budget)
     start = exact(pair.double().cpu().numpy(), pair.device)
-    return walk(program, domain, start, constants), domain
+    if approached_jump(program, constants) is None:
+        settled = torch.zeros(domain.rays, dtype=torch.bool, device=pair.device)
+        return walk(program, domain, start, constants), domain, settled
+    sides = SideDomain(domain, pair.device)
+    out = walk(program, sides, sides.exactly(start), constants)
+    return out.value, domain, sides.undecided

@@ -273,8 +273,9 @@ def mul(domain: Domain[V], left: Any, right: Any) -> V:
 @rule(aten.div.Tensor, aten.div.Scalar, kind="affine", ranges={"divisor": DIVISOR})
 def div(domain: Domain[V], value: V, divisor: Tensor | float) -> V:
     """Times the reciprocal of a constant."""
-    whole = isinstance(divisor, Tensor) and not divisor.is_floating_point()
-    return _scaled(domain, value, 1.0 / (divisor.double() if whole else divisor))
+    if isinstance(divisor, Tensor) and not divisor.is_floating_point():
+        divisor = divisor.double()
+    return _scaled(domain, value, 1.0 / divisor)
 
 
 def _lifted(domain: Domain[V], constant: Tensor, shape: Sequence[int]) -> V:

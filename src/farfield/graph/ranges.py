@@ -20,20 +20,20 @@ class Range:
     holds: Callable[[float], bool]
 
 
+def _moderate(value: float) -> bool:
+    return 1e-100 <= abs(value) <= 1e100
+
+
 FINITE = Range("a finite number", math.isfinite)
 # Beyond these sizes formulas such as ``alpha * expm1(x / alpha)`` lose digits to underflow.
 MODERATE = Range("0 or of a size between 1e-100 and 1e100", lambda x: x == 0 or _moderate(x))
 POSITIVE = Range("positive, between 1e-100 and 1e100", lambda x: x > 0 and _moderate(x))
-NOT_ZERO = Range("of a size between 1e-100 and 1e100", lambda x: _moderate(x))
+NOT_ZERO = Range("of a size between 1e-100 and 1e100", _moderate)
 DIVISOR = Range("of a size between 1e-300 and 1e300", lambda x: 1e-300 <= abs(x) <= 1e300)
 STEP = Range("positive and at most 700", lambda x: 0 < x <= 700)
 COUNT = Range("a positive whole number", lambda x: x >= 1)
 LOWER_LIMIT = Range("a number below infinity", lambda x: x < math.inf)
 UPPER_LIMIT = Range("a number above minus infinity", lambda x: x > -math.inf)
-
-
-def _moderate(value: float) -> bool:
-    return 1e-100 <= abs(value) <= 1e100
 
 
 def outside(lower: Lower, ranges: Mapping[str, Range]) -> Refusal:

@@ -115,8 +115,8 @@ class ArcDomain(SheetDomain):
         up = _value(parts, self.middle) > 0
         self.note(up)
         above, below = curve.above, curve.below
-        moved = parts * torch.where(up, above.slope, below.slope)
-        moved[2] += torch.where(up, above.intercept, below.intercept)
+        moved = parts * torch.where(up, self.number(above.slope), self.number(below.slope))
+        moved[2] += torch.where(up, self.number(above.intercept), self.number(below.intercept))
         settled = curve.function(torch.where(still, parts[2], 0.0))
         moved[2] = torch.where(still, settled, moved[2])
         return self.jet(moved)

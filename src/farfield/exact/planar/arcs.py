@@ -21,11 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from farfield.errors import InputError
+from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.jets import Jet
 from farfield.exact.piecewise import free_rows
 from farfield.exact.planar.arc_domain import ArcDomain
 from farfield.exact.planar.plane import one_row, require_plane, to_double
+from farfield.exact.sides import approached_jump
 from farfield.graph.network import Network
 from farfield.graph.program import walk
 
@@ -110,6 +111,7 @@ def blind_arcs(
 
     Raises:
         InputError: For another number of inputs, or a threshold outside (0, 1].
+        UnsupportedOperation: If a jump stands behind a function that only approaches its limits.
 
     >>> from torch import nn
     >>> import farfield as ff
@@ -128,6 +130,12 @@ def blind_arcs(
     with torch.no_grad():
         for group in network.groups:
             program = free_rows(group.program)
+            jump = approached_jump(program, group.instance(0))
+            if jump is not None:
+                raise UnsupportedOperation(
+                    f"blind_arcs does not follow a jump behind smooth functions: {jump.operation} "
+                    f"in {jump.source}. Use at_infinity, which tells from which side it is met."
+                )
             for index, member in enumerate(group.members):
                 weights = {name: to_double(each) for name, each in group.instance(index).items()}
                 domain = ArcDomain()
