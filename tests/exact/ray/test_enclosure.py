@@ -1,8 +1,5 @@
 """Enclosures over windows hold everything that a dense grid sees, for every operation."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -20,6 +17,7 @@ from farfield.exact.ray.line import walks
 from farfield.exact.ray.window_walk import WindowWalk
 from farfield.graph.activations import RELU
 from farfield.graph.rules import RULES
+from rule_cases import CASES, EXTRA
 
 SHARES = torch.linspace(0, 1, 33, dtype=torch.float64)
 
@@ -29,19 +27,14 @@ def rule_cases():
 
     Of those that only move values, the one that treats a single row differently from several.
     """
-    path = Path(__file__).parents[2] / "graph" / "test_rules.py"
-    spec = importlib.util.spec_from_file_location("rule_cases", path)
-    module = importlib.util.module_from_spec(spec)
-    with torch.random.fork_rng(devices=[]):
-        spec.loader.exec_module(module)
     computes = ("affine", "piecewise affine", "largest")
     moved = torch.ops.aten.squeeze.default
     cases = [
         (target, case)
-        for target, case in module.CASES.items()
+        for target, case in CASES.items()
         if RULES[target].kind in computes or target is moved
     ]
-    return [*cases, *module.EXTRA.items()]
+    return [*cases, *EXTRA.items()]
 
 
 class Case(nn.Module):
