@@ -27,6 +27,9 @@ WIDE = 1000
 # A ray of a network with more units than this, or a plane, is not walked exactly for a report.
 MOST_UNITS_ON_RAYS = 20_000
 MOST_UNITS_IN_PLANES = 700
+# Regions of a plane, and their affine maps: one for each region and class.
+MOST_REGIONS = 50_000
+MOST_MAPS = 10_000_000
 MOST_SEGMENTS = 6_000
 # How many products of weights and values the last 99.9% of one ray may cost: a second.
 WALKING = 5e9
@@ -148,7 +151,8 @@ def _plane(
     u, v = np.zeros_like(origin), np.zeros_like(origin)
     u[across], v[up] = 1.0, 1.0
     try:
-        return slice_plane(subject.network, origin, u, v, extent, most=50_000)
+        most = min(MOST_REGIONS, MOST_MAPS // subject.model.classes)
+        return slice_plane(subject.network, origin, u, v, extent, most=most)
     except FarfieldError:
         return None
 

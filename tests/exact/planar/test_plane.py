@@ -282,6 +282,48 @@ def test_boundaries_are_where_two_classes_tie_above_all_others(outputs):
     assert (distance <= steps.diff()[0] / 2 + 1e-9).all()
 
 
+def test_hundreds_of_contenders_have_the_boundaries_of_an_envelope():
+    # One polygon: parabolas' tangents, every class leads on its own strip of the window.
+    classes = 400
+    places = torch.linspace(-0.99, 0.99, classes, dtype=torch.float64)
+    layer = nn.Linear(2, classes, dtype=torch.float64)
+    layer.weight.data = torch.stack([2 * places, torch.zeros_like(places)], dim=1)
+    layer.bias.data = -places.square()
+    plane = slice_plane(captured(layer), *AXES, 1.0)
+    found = plane.boundaries()
+    assert found.classes.tolist() == [[k, k + 1] for k in range(classes - 1)]
+    halfway = (places[1:] + places[:-1]) / 2
+    torch.testing.assert_close(found.segments[:, :, 0], halfway[:, None].expand(-1, 2))
+    assert (found.lengths == 2).all()
+
+
+def test_among_many_classes_few_contend_and_their_boundaries_tie():
+    network = captured(mlp(3, 12, 12, outputs=1000))
+    plane = slice_plane(network, *AXES, 5.0)
+    found = plane.boundaries()
+    assert len(found) > 5
+    logits = network.logits(found.segments.mean(dim=1))[0]
+    tied = logits.gather(1, found.classes)
+    torch.testing.assert_close(tied[:, 0], tied[:, 1], rtol=0, atol=1e-9)
+    assert (logits.amax(dim=1) - tied[:, 0] < 1e-9).all()
+    parts = plane.by_class()
+    assert parts.areas.sum().item() == pytest.approx(100, rel=1e-12)
+    label = network.logits(parts.centres)[0].argmax(dim=1)
+    owner = torch.arange(len(parts)).repeat_interleave(parts.offsets.diff())
+    corner = network.logits(parts.vertices)[0]
+    assert (corner.amax(dim=1) - corner.gather(1, label[owner, None])[:, 0]).max() < 1e-9
+
+
+def test_of_classes_that_are_equal_the_first_has_the_boundary():
+    layer = nn.Linear(2, 500, dtype=torch.float64)
+    layer.weight.data.zero_()
+    layer.bias.data.zero_()
+    layer.weight.data[::2, 0] = 1.0
+    plane = slice_plane(captured(layer), *AXES, 1.0)
+    assert plane.boundaries().classes.tolist() == [[0, 1]]
+    assert len(plane.by_class()) == 2
+
+
 def test_cut_by_class_each_part_has_one_class_and_the_same_total_area():
     network = captured(mlp(7, 15, 15, outputs=5))
     plane = slice_plane(network, *AXES, 5.0)

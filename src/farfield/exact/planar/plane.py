@@ -19,10 +19,11 @@ from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow
 from farfield.exact.piecewise import free_rows, pick_instance, require_piecewise_affine
-from farfield.exact.planar.boundaries import Boundaries, boundaries, padded
+from farfield.exact.planar.boundaries import ROOM, Boundaries, boundaries, padded
+from farfield.exact.planar.contenders import bunches, contenders
 from farfield.exact.planar.cutting import cut_by_largest
 from farfield.exact.planar.plane_walk import Subdivision, walk_plane
-from farfield.exact.planar.polygons import Polygons
+from farfield.exact.planar.polygons import Polygons, join
 from farfield.exact.planar.raster import Raster, raster
 from farfield.graph.network import Network
 
@@ -102,12 +103,20 @@ class Plane:
 
         Each polygon has one predicted class; polygons of one region share its pattern and map.
         """
-        corners = padded(self.vertices, self.offsets).numpy()
-        polygons = Polygons.of(corners, self.offsets.diff().numpy())
+        corners = padded(self.vertices, self.offsets)
+        polygons = Polygons.of(corners.numpy(), self.offsets.diff().numpy())
         logits = torch.cat([self.slope, self.intercept[..., None]], dim=-1)
-        parts = cut_by_largest(polygons, logits.permute(1, 2, 0)[..., None].numpy())
-        if parts is None:
+        whole, cut = np.ones(len(self), dtype=bool), []
+        for bunch in bunches(contenders(corners, self.slope, self.intercept), ROOM):
+            own, functions = bunch.polygon.numpy(), bunch.of(logits).permute(1, 2, 0)
+            found = cut_by_largest(polygons[own], functions[..., None].numpy())
+            if found is not None:
+                whole[own] = False
+                cut.append(replace(found, parent=own[found.parent]))
+        if not cut:
             return self
+        parts = join([polygons[whole], *cut])
+        parts = parts[np.argsort(parts.parent, kind="stable")]
         parent = torch.from_numpy(parts.parent)
         vertices, offsets = _flat(parts)
         return replace(

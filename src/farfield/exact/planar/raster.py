@@ -44,14 +44,15 @@ def raster(
     x, y = left + steps * (right - left), low + steps * (high - low)
     polygon = _cover(padded(vertices, offsets), x, y)
     points = torch.stack([x.expand(pixels, -1), y[:, None].expand(-1, pixels)], dim=-1)
-    logits = torch.stack(
-        [
-            (slope[polygon, index] * points).sum(dim=-1) + intercept[polygon, index]
-            for index in range(slope.shape[1])
-        ],
-        dim=-1,
-    )
-    confidence, label = torch.softmax(logits, dim=-1).max(dim=-1)
+    shape = (pixels, pixels)
+    best, total = (x.new_full(shape, -torch.inf) for _ in range(2))
+    label = torch.zeros(shape, dtype=torch.int64)
+    # One class at a time: all logits of all pixels together would be large.
+    for index in range(slope.shape[1]):
+        logit = (slope[polygon, index] * points).sum(dim=-1) + intercept[polygon, index]
+        label = torch.where(logit > best, index, label)
+        best, total = torch.maximum(best, logit), torch.logaddexp(total, logit)
+    confidence = torch.exp(best - total)
     return Raster(polygon, label, confidence, extent)
 
 
