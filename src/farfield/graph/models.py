@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,30 +17,18 @@ import farfield.graph.activations
 import farfield.graph.affine
 import farfield.graph.pooling  # noqa: F401 - importing the three registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
-from farfield.graph.export import (
-    as_example,
-    evaluation_mode,
-    export_module,
-    module_device,
-    module_dtype,
-    read_exported,
-    stated_constants,
-)
+from farfield.graph.export import as_example, export_module, read_exported, stated_constants
+from farfield.graph.heads import Head, Member
 from farfield.graph.network import Group, Network, join
 from farfield.graph.onnx.reader import read_onnx
-from farfield.graph.program import Program, fold_constants, forward
+from farfield.graph.outcome import agrees, check_logits, check_output, check_rows_apart
+from farfield.graph.program import Program, fold_constants, renamed
 from farfield.graph.scikit import is_scikit, read_scikit
-from farfield.graph.simplify import Head, simplify
+from farfield.graph.simplify import simplify
 
 DTYPES = (torch.float32, torch.float64)
 # An example shows the shape of an input; more rows would only cost time.
 EXAMPLE_ROWS = 4
-HEAD_FUNCTIONS: dict[Head, Callable[[Tensor], Tensor]] = {
-    "none": lambda z: z,
-    "softmax": lambda z: torch.softmax(z, -1),
-    "log-softmax": lambda z: torch.log_softmax(z, -1),
-    "sigmoid": torch.sigmoid,
-}
 
 
 def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float64) -> Network:
@@ -48,7 +36,9 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
 
     Dropout and batch norm are read in evaluation mode; the model itself is not changed. A final
     softmax, log-softmax or sigmoid is taken off (``network.head`` says so), since the far field
-    lives in the logits. A single logit ``f`` counts as the two logits ``(0, f)``.
+    lives in the logits; the members of a mean of softmaxes or sigmoids become instances. Other
+    probabilities are refused, never taken for logits. A single logit ``f`` counts as the two
+    logits ``(0, f)``.
 
     Args:
         model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
@@ -166,19 +156,19 @@ def _capture_modules(
         network = None
         if program is not None and lent is not None and repr(module) == repr(modules[0]):
             network = _build(program, lent, head, dtype)
-            network = network if _agrees(network, module, rows) else None
+            network = network if agrees(network, module, rows) else None
         if network is None:
             exported = export_module(module, rows)
             traced, constants, names_here = read_exported(exported)
-            simple, head_here = simplify(traced, _fixed_rows(exported))
-            network = _build(simple, constants, head_here, dtype)
-            if not _agrees(network, module, rows):
+            head_here, members = simplify(traced, constants, _fixed_rows(exported))
+            network = _mixture(members, constants, head_here, dtype)
+            if not agrees(network, module, rows):
                 raise CaptureError(
                     f"the captured {type(module).__name__} gives other numbers than the model on "
                     "the example; its forward() probably uses random numbers or changes its state"
                 )
-            if program is None:
-                program, head, names = simple, head_here, names_here
+            if program is None and len(members) == 1:
+                program, head, names = members[0].program, head_here, names_here
         networks.append(network)
     return networks[0] if len(networks) == 1 else join(networks)
 
@@ -196,14 +186,41 @@ def _fixed_rows(exported: ExportedProgram) -> int:
 def _finish(
     program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, fixed_rows: int = 0
 ) -> Network:
-    simple, head = simplify(program, fixed_rows)
-    return _build(simple, constants, head, dtype)
+    head, members = simplify(program, constants, fixed_rows)
+    return _mixture(members, constants, head, dtype)
+
+
+def _mixture(
+    members: Sequence[Member], constants: Mapping[str, Tensor], head: Head, dtype: torch.dtype
+) -> Network:
+    """Make every member an instance, as often as it counts; refuse probabilities among logits."""
+    if len(members) == 1:
+        network = _build(members[0].program, constants, head, dtype)
+        if head == "none":
+            check_logits(network)
+        return network
+    networks = [_build(each.program, constants, head, dtype, alike=True) for each in members]
+    repeated = [
+        network for network, each in zip(networks, members, strict=True) for _ in range(each.times)
+    ]
+    weighed = "" if len(repeated) == len(members) else ", those with larger weights several times"
+    note = f"the model is a mean of {len(members)} members, read as its instances{weighed}"
+    joined = join(repeated)
+    return replace(joined, notes=(note, *joined.notes))
 
 
 def _build(
-    program: Program, constants: Mapping[str, Tensor], head: Head, dtype: torch.dtype
+    program: Program,
+    constants: Mapping[str, Tensor],
+    head: Head,
+    dtype: torch.dtype,
+    *,
+    alike: bool = False,
 ) -> Network:
-    """Bring the weights to the analysis type, fold what is constant, and check the outcome."""
+    """Bring the weights to the analysis type, fold what is constant, and check the outcome.
+
+    ``alike`` names steps and weights by their order, so that members of one make are told as such.
+    """
     for name, tensor in constants.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise CaptureError(
@@ -215,13 +232,15 @@ def _build(
     }
     with torch.no_grad():
         folded, values = fold_constants(program, weights)
+    if alike:
+        folded, values = renamed(folded, values)
     values = {
         name: value.to(dtype) if value.is_floating_point() else value
         for name, value in values.items()
     }
     device = next((value.device for value in constants.values()), torch.device("cpu"))
-    one_logit = _check_output(folded, head)
-    _check_rows_apart(folded, values, dtype, device)
+    one_logit = check_output(folded)
+    check_rows_apart(folded, values, dtype, device)
     classes = 2 if one_logit else folded.output_shape[0]
     notes = []
     if head != "none":
@@ -230,70 +249,3 @@ def _build(
         notes.append("one logit f is read as the two logits (0, f)")
     group = Group.of(folded, [values])
     return Network((group,), classes, one_logit, head, dtype, device, tuple(notes))
-
-
-def _check_output(program: Program, head: Head) -> bool:
-    """Check that the output is one row of logits; say whether it is a single logit."""
-    shape = program.output_shape
-    if len(shape) > 1:
-        raise CaptureError(
-            f"the model returns an array of shape {('rows', *shape)}; farfield needs one row of "
-            "logits per input: (rows, classes)"
-        )
-    single = shape in ((), (1,))
-    if head == "sigmoid" and not single:
-        raise CaptureError(
-            f"the model ends in {shape[0]} independent sigmoids (multi-label); farfield reads "
-            "classifiers whose classes exclude one another"
-        )
-    if head in ("softmax", "log-softmax") and single:
-        raise CaptureError("the model ends in a softmax over one class, which is always 1")
-    return single
-
-
-def _check_rows_apart(
-    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
-) -> None:
-    """Mark one row with NaN and see that no other row notices."""
-    rows = torch.zeros((3, *program.input_shape), dtype=dtype, device=device)
-    rows[0] = float("nan")
-    try:
-        with torch.no_grad():
-            values = forward(program, rows, constants)
-    except RuntimeError as error:
-        raise CaptureError(
-            f"the model cannot be evaluated on 3 rows: {str(error).splitlines()[0]}. It was "
-            "probably exported with a fixed batch size; export it with "
-            "dynamic_shapes=({0: torch.export.Dim.AUTO},)"
-        ) from error
-    if len(values) != 3 or bool(torch.isnan(values[1:]).any()):
-        raise CaptureError(
-            "rows of a batch influence one another in this model (a NaN in one row reaches "
-            "others), so a single ray cannot be followed; normalise with running statistics"
-        )
-
-
-def _agrees(network: Network, module: nn.Module, rows: Tensor) -> bool:
-    """Whether the captured network gives the module's own numbers.
-
-    On the example, and on as many random rows: an example of zeros would hide a difference.
-    """
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(rows.shape, generator=generator).to(rows)
-    own = torch.cat([rows, noise]).to(module_device(module), module_dtype(module, rows.dtype))
-    with torch.no_grad(), evaluation_mode(module):
-        expected = module(own).to(network.dtype)
-    if not bool(torch.isfinite(expected[: len(rows)]).all()):
-        raise CaptureError(
-            f"{type(module).__name__} returns NaN or infinite numbers on the example; pass rows "
-            "like those it was trained on"
-        )
-    group = network.groups[0]
-    with torch.no_grad():
-        got = forward(group.program, own.to(network.dtype), group.shared)
-    got = HEAD_FUNCTIONS[network.head](got)
-    if got.shape != expected.shape:
-        return False
-    finite = torch.isfinite(expected)
-    scale = 1.0 + float(expected[finite].abs().max())
-    return bool(((got - expected)[finite].abs() <= 1e-3 * scale).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,9 +11,9 @@ import torch
 from torch import Tensor
 
 from farfield.errors import CaptureError
+from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.rows import as_rows
-from farfield.graph.simplify import Head
 
 Label = int | float | str
 # How many elements the largest value of a chunk may hold: small enough to stay in the cache.
@@ -174,9 +175,16 @@ def chunks(rows: int, group: Group, factor: int) -> Iterator[slice]:
         yield slice(start, min(start + size, rows))
 
 
+# How many instances models of different sizes may become together.
+MOST_INSTANCES = 1024
+
+
 def join(networks: Sequence[Network]) -> Network:
-    """Put networks together as instances of one model, stacking those that share a program."""
-    first = networks[0]
+    """Put networks together as instances of one model, stacking those that share a program.
+
+    Every network counts once: the instances of smaller ones are repeated.
+    """
+    first, networks = networks[0], _balanced(networks)
     for other in networks[1:]:
         if (other.input_shape, other.classes) != (first.input_shape, first.classes):
             raise CaptureError(
@@ -205,6 +213,20 @@ def join(networks: Sequence[Network]) -> Network:
     )
     notes = tuple(dict.fromkeys(note for network in networks for note in network.notes))
     return replace(first, groups=groups, notes=notes)
+
+
+def _balanced(networks: Sequence[Network]) -> list[Network]:
+    """Repeat networks until each has the same number of instances."""
+    whole = math.lcm(*(network.instances for network in networks))
+    if len(networks) > 1 and whole * len(networks) > max(
+        MOST_INSTANCES, sum(network.instances for network in networks)
+    ):
+        sizes = ", ".join(str(network.instances) for network in networks[:8])
+        raise CaptureError(
+            f"models of {sizes} instances cannot be averaged with equal weights; pass all of "
+            "their members as one list"
+        )
+    return [network for network in networks for _ in range(whole // network.instances)]
 
 
 def _shapes(constants: Mapping[str, Tensor]) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -230,6 +230,25 @@ def _inline(step: Step, values: Mapping[str, Any]) -> Step:
     return replace(step, args=args, kwargs=kwargs)
 
 
+def renamed(program: Program, constants: Mapping[str, Tensor]) -> tuple[Program, dict[str, Tensor]]:
+    """Name steps and constants by their order: what is made alike then has the same signature."""
+    names = {program.input: "x"}
+    kept: dict[str, Tensor] = {}
+    for step in program.steps:
+        for name in step.refs():
+            if name in constants and name not in names:
+                names[name] = f"c{len(kept)}"
+                kept[names[name]] = constants[name]
+        names[step.name] = f"v{len(names)}"
+    table = {name: Ref(new) for name, new in names.items()}
+    steps = []
+    for step in program.steps:
+        args, kwargs = step.bind(table)
+        steps.append(replace(step, name=names[step.name], args=args, kwargs=kwargs))
+    output = names.get(program.output, program.output)
+    return replace(program, steps=tuple(steps), input="x", output=output), kept
+
+
 def taint(program: Program) -> Program:
     """Mark the steps that depend on weights and sizes alone."""
     varying = {program.input}

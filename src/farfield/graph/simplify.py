@@ -3,57 +3,58 @@
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
 * ``x / (1 + |x|)`` is recognised as softsign; conversions between float types become no-ops.
-* A softmax, log-softmax or sigmoid at the end is taken off: the far field lives in the logits.
+* What makes probabilities at the end is taken off: the far field lives in the logits.
 * Every operation without a rule is listed in one error.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import Tensor
 
 from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
+from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
-Head = Literal["none", "softmax", "log-softmax", "sigmoid"]
-
-SOFTMAXES = (aten.softmax.int, aten._softmax.default)
-LOG_SOFTMAXES = (aten.log_softmax.int, aten._log_softmax.default)
-SHAPES = (
-    aten.view.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.squeeze.default,
-    aten.unsqueeze.default,
-    aten.clone.default,
-    aten.alias.default,
-)
 
 
-def simplify(program: Program, rows: int = 0) -> tuple[Program, Head]:
-    """Rewrite a traced program, check every operation, and take off its head.
+def simplify(
+    program: Program, constants: Mapping[str, Tensor], rows: int = 0
+) -> tuple[Head, tuple[Member, ...]]:
+    """Rewrite a traced program, take off its head, and check every operation.
 
     Args:
         program: As traced.
+        constants: Its weights; those of a mixture say what its members are.
         rows: The batch size of a program that was traced with a fixed one, else 0.
+
+    Returns:
+        What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _fold_batch_norm(_prune(program))
     program = _softsign(program)
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
-    program, head = _strip_head(_prune(program))
-    program = taint(_prune(program))
-    check(program, fixed_rows=bool(rows))
-    return program.with_steps(tuple(_plainer(s) for s in program.steps)), head
+    head, members = take_off(_prune(program), constants)
+    members = tuple(replace(each, program=taint(_prune(each.program))) for each in members)
+    together = {step.name: step for each in members for step in each.program.steps}
+    check(program.with_steps(tuple(together.values())), fixed_rows=bool(rows))
+    return head, tuple(replace(each, program=_plain(each.program)) for each in members)
+
+
+def _plain(program: Program) -> Program:
+    return program.with_steps(tuple(_plainer(step) for step in program.steps))
 
 
 def _prune(program: Program) -> Program:
@@ -134,43 +135,14 @@ def _softsign(program: Program) -> Program:
 
 def _free_rows(step: Step, rows: int) -> Step:
     """Free the number of rows in a program that was traced with a fixed one."""
+    if step.shape is not None and step.shape[:1] == (rows,):
+        step = replace(step, shape=(FREE, *step.shape[1:]))
     if step.target not in (aten.view.default, aten._unsafe_view.default):
         return step
     sizes = list(step.args[1])
     if sizes and sizes[0] == rows and -1 not in sizes:
         return replace(step, args=(step.args[0], [-1, *sizes[1:]], *step.args[2:]))
     return step
-
-
-def _strip_head(program: Program) -> tuple[Program, Head]:
-    """Take off a final softmax, log-softmax or sigmoid, also below a change of shape."""
-    made = {step.name: step for step in program.steps}
-    last = made.get(program.output)
-    while last is not None and last.target in SHAPES and isinstance(last.args[0], Ref):
-        last = made.get(last.args[0].name)
-    if last is None:
-        return program, "none"
-    head: Head = "none"
-    inner = made.get(last.args[0].name) if last.args and isinstance(last.args[0], Ref) else None
-    if last.target is aten.log.default and inner is not None and inner.target in SOFTMAXES:
-        head, last_args = "log-softmax", inner.args
-    elif last.target in SOFTMAXES:
-        head, last_args = "softmax", last.args
-    elif last.target in LOG_SOFTMAXES:
-        head, last_args = "log-softmax", last.args
-    elif last.target is aten.sigmoid.default:
-        head, last_args = "sigmoid", last.args
-    else:
-        return program, "none"
-    if head != "sigmoid" and (len(last.shape or ()) != 2 or last_args[1] not in (1, -1)):
-        return program, "none"
-    steps = tuple(
-        replace(step, target=aten.alias.default, args=last_args[:1], kwargs={})
-        if step is last
-        else step
-        for step in program.steps
-    )
-    return program.with_steps(steps), head
 
 
 def _plainer(step: Step) -> Step:

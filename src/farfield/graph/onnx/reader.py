@@ -22,9 +22,7 @@ from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domai
 from farfield.graph.onnx.heads import Graph, find_labels, find_scores
 from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
-from farfield.graph.onnx.operators.learned import sigmoid_of_pair
-from farfield.graph.onnx.recognise import recognise
-from farfield.graph.onnx.trace import INPUT, ROWS, Data, Known, Refusal, Trace, Value
+from farfield.graph.onnx.trace import Known, Refusal, Trace, Value
 from farfield.graph.program import Program, Source, taint
 from farfield.graph.simplify import check
 
@@ -75,7 +73,7 @@ def read_onnx(
     scores = find_scores(graph)
     trace = Trace(inputs.shape, inputs.rows)
     output = _translate(trace, graph, inputs, scores)
-    program = _program(trace, inputs, output, scores, file)
+    program = _program(trace, output, scores, file)
     features = tuple(inputs.widths) if set(inputs.widths.values()) == {1} else None
     if len(inputs.widths) == 1:
         features = None
@@ -188,29 +186,16 @@ def _apply(
     return result if isinstance(result, tuple) else (result,)
 
 
-def _program(
-    trace: Trace, inputs: Inputs, output: Value | None, scores: str, file: ModelFile
-) -> Program:
+def _program(trace: Trace, output: Value | None, scores: str, file: ModelFile) -> Program:
     """Put the steps together, or list what could not be read."""
     if isinstance(output, Known):
         raise CaptureError(
             f"the output {scores!r} of {file.path} does not depend on the input; is it a model?"
         )
-    name, shape = (output.name, output.shape) if isinstance(output, Data) else ("", ())
-    if 0 in shape:
+    if output is not None and 0 in output.shape:
         raise CaptureError(f"the output {scores!r} of {file.path} is empty; is it a model?")
-    share = None if output is None else sigmoid_of_pair(trace, output)
-    if share is not None:
-        name, shape = share.name, (ROWS, 1)
-    program = Program(
-        steps=recognise(trace.steps, trace.constants, name),
-        input=INPUT,
-        output=name,
-        input_shape=inputs.shape,
-        output_shape=tuple(shape[1:]),
-        width=trace.width,
-    )
-    if not name:
+    program = trace.program(output)
+    if output is None:
         check(taint(program))
         raise CaptureError(f"the output {scores!r} of {file.path} could not be read")
     return program

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from farfield.errors import CaptureError
 from farfield.graph.onnx.outline import outline
-from farfield.graph.program import FREE, SIZE, Ref, Source, Step
+from farfield.graph.onnx.recognise import recognise
+from farfield.graph.program import FREE, SIZE, Program, Ref, Source, Step
 
 aten = torch.ops.aten
 ROWS, OTHER_ROWS = 1_000_003, 998_244_353
@@ -93,7 +94,6 @@ class Trace:
         self.width = math.prod(input_shape)
         self._room = SPARE_ELEMENTS
         self._names: dict[int, str] = {}
-        self._made: dict[str, Step] = {}
         self._rows: Ref | None = None
 
     def weight(self, tensor: Tensor) -> Known:
@@ -136,7 +136,6 @@ class Trace:
         )
         self.width = max(self.width, size)
         self.steps.append(step)
-        self._made[step.name] = step
         return Data(step.name, _meta(meta))
 
     def missing(self, operation: str, reason: str = "") -> None:
@@ -149,9 +148,17 @@ class Trace:
         source = Source(self.source.module, reason)
         self.steps.append(Step(f"v{len(self.steps)}", target, (Ref(INPUT),), source=source))
 
-    def maker(self, value: Data | Ref) -> Step | None:
-        """The step that makes a value; ``None`` for the input and for constants."""
-        return self._made.get(value.name)
+    def program(self, output: Data | None) -> Program:
+        """The steps so far, written-out activations put together, with one value as output."""
+        name, shape = ("", ()) if output is None else (output.name, output.shape)
+        return Program(
+            steps=recognise(self.steps, self.constants, name),
+            input=INPUT,
+            output=name,
+            input_shape=self.input.shape[1:],
+            output_shape=tuple(shape[1:]),
+            width=self.width,
+        )
 
     def rows(self) -> Ref:
         """The number of rows, as an argument of a step."""

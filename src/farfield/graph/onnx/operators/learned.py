@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from farfield.graph.heads import is_distribution
 from farfield.graph.onnx.node import LEARNED, Node, operator
 from farfield.graph.onnx.operators.selecting import join, pick
-from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, plain
-from farfield.graph.program import FREE, Ref, Step
+from farfield.graph.onnx.trace import Known, Refusal, Trace, plain
 
 aten = torch.ops.aten
 
@@ -53,26 +53,11 @@ def vectorize(trace: Trace, node: Node) -> Any:
 
 @operator("Normalizer", domain=LEARNED)
 def normalizer(trace: Trace, node: Node) -> Any:
-    """Unchanged if its input is probabilities already, as behind a linear classifier."""
+    """Unchanged if its input is a distribution already, as behind a linear classifier."""
     value = node.data()
-    made = trace.maker(value)
-    softmax = made is not None and made.target is aten.softmax.int
-    sums_to_one = softmax or sigmoid_of_pair(trace, value) is not None
-    if node.text("norm", "MAX") == "L1" and sums_to_one:
+    if node.text("norm", "MAX") == "L1" and is_distribution(trace.program(value), trace.constants):
         return value
     raise Refusal("divides each row by its norm, which is not piecewise affine")
-
-
-def sigmoid_of_pair(trace: Trace, value: Data) -> Step | None:
-    """The step that makes ``p`` where a value is ``(1 - p, p)`` and ``p`` a sigmoid."""
-    pair = trace.maker(value)
-    if pair is None or pair.target is not aten.cat.default or len(pair.args[0]) != 2:
-        return None
-    rest, share = (trace.maker(part) for part in pair.args[0])
-    if rest is None or share is None or share.target is not aten.sigmoid.default:
-        return None
-    one_minus = rest.target is aten.rsub.Scalar and rest.args == (Ref(share.name), 1.0)
-    return share if one_minus and share.shape == (FREE, 1) else None
 
 
 @operator("LinearClassifier", domain=LEARNED)

@@ -1,0 +1,134 @@
+"""What a captured network must be: one row of logits per input, rows apart, the model's numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from farfield.errors import CaptureError
+from farfield.graph.export import evaluation_mode, module_device, module_dtype
+from farfield.graph.heads import SHAPES, WHAT_TO_DO
+from farfield.graph.network import Network
+from farfield.graph.program import Program, Ref, forward
+
+aten = torch.ops.aten
+# Random rows of these sizes tell a logit, which grows somewhere, from a probability.
+SIZES = (1.0, 1.0, 1.0, 10.0, 10.0, 100.0, 100.0, 1e4, 1e4, 1e6)
+TOLERANCE = 1e-5
+
+
+def check_output(program: Program) -> bool:
+    """Check that the output is one row of logits; say whether it is a single logit."""
+    shape = program.output_shape
+    if len(shape) > 1:
+        raise CaptureError(
+            f"the model returns an array of shape {('rows', *shape)}; farfield needs one row of "
+            "logits per input: (rows, classes)"
+        )
+    return shape in ((), (1,))
+
+
+def check_rows_apart(
+    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
+) -> None:
+    """Mark one row with NaN and see that no other row notices."""
+    rows = torch.zeros((3, *program.input_shape), dtype=dtype, device=device)
+    rows[0] = float("nan")
+    try:
+        with torch.no_grad():
+            values = forward(program, rows, constants)
+    except RuntimeError as error:
+        raise CaptureError(
+            f"the model cannot be evaluated on 3 rows: {str(error).splitlines()[0]}. It was "
+            "probably exported with a fixed batch size; export it with "
+            "dynamic_shapes=({0: torch.export.Dim.AUTO},)"
+        ) from error
+    if len(values) != 3 or bool(torch.isnan(values[1:]).any()):
+        raise CaptureError(
+            "rows of a batch influence one another in this model (a NaN in one row reaches "
+            "others), so a single ray cannot be followed; normalise with running statistics"
+        )
+
+
+def check_logits(network: Network) -> None:
+    """Refuse outputs that are probabilities although nothing was taken off.
+
+    Logits are unbounded somewhere, or do not add up to one: so rows are tried near the origin and
+    up to a million from it.
+
+    Raises:
+        CaptureError: If every output lies between 0 and 1, and those of a row add up to one.
+    """
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn((len(SIZES), *network.input_shape), generator=generator, dtype=torch.float64)
+    rows = rows * torch.tensor(SIZES, dtype=torch.float64).reshape(-1, *[1] * (rows.ndim - 1))
+    logits = network.logits(rows)[0]
+    values = logits[:, 1:] if network.one_logit else logits
+    if not bool(((values >= -TOLERANCE) & (values <= 1 + TOLERANCE)).all()):
+        return
+    if network.one_logit:
+        # A single logit may be small on every row tried; a probability goes to 0 and to 1.
+        seen = f"its output lies between {float(values.min()):.3g} and {float(values.max()):.3g}"
+        ends = float(values.min()) <= 0.01 and float(values.max()) >= 0.99
+        if not ends and not _is_cut_off(network.groups[0].program):
+            return
+    else:
+        if float((values.sum(dim=1) - 1).abs().max()) > TOLERANCE:
+            return
+        seen = "its outputs lie between 0 and 1 and add up to 1"
+    raise CaptureError(
+        f"the model returns probabilities: {seen} on {len(rows)} random rows, near the origin and "
+        f"far from it. {WHAT_TO_DO}"
+    )
+
+
+def _is_cut_off(program: Program) -> bool:
+    """Whether the last step that computes anything cuts off at 0 and 1."""
+    made = {step.name: step for step in program.steps}
+    last = made.get(program.output)
+    while last is not None and last.target in SHAPES and isinstance(last.args[0], Ref):
+        last = made.get(last.args[0].name)
+    if last is None:
+        return False
+    clamps = (aten.clamp.default, aten.hardtanh.default)
+    return last.target is aten.hardsigmoid.default or (
+        last.target in clamps and tuple(last.args[1:3]) == (0, 1)
+    )
+
+
+def agrees(network: Network, module: nn.Module, rows: Tensor) -> bool:
+    """Whether the captured network gives the module's own numbers.
+
+    On the example, and on as many random rows: an example of zeros would hide a difference.
+    """
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(rows.shape, generator=generator).to(rows)
+    own = torch.cat([rows, noise]).to(module_device(module), module_dtype(module, rows.dtype))
+    with torch.no_grad(), evaluation_mode(module):
+        expected = module(own).to(network.dtype)
+    if not bool(torch.isfinite(expected[: len(rows)]).all()):
+        raise CaptureError(
+            f"{type(module).__name__} returns NaN or infinite numbers on the example; pass rows "
+            "like those it was trained on"
+        )
+    expected = expected.reshape(len(own), -1)
+    got = _returned(network, own.to(network.dtype))
+    if network.one_logit and expected.shape[1] == 1:
+        got = got[:, 1:]
+    if got.shape != expected.shape:
+        return False
+    finite = torch.isfinite(expected)
+    scale = 1.0 + float(expected[finite].abs().max())
+    return bool(((got - expected)[finite].abs() <= 1e-3 * scale).all())
+
+
+def _returned(network: Network, rows: Tensor) -> Tensor:
+    """What the model itself returns: logits, or the mean of its members' probabilities."""
+    logits = network.logits(rows)
+    if network.head == "none":
+        return logits[0]
+    shares = torch.log_softmax(logits, dim=-1).logsumexp(dim=0) - math.log(network.instances)
+    return shares if network.head == "log-softmax" else shares.exp()
