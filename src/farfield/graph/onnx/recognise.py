@@ -114,16 +114,31 @@ def _read(
     grid = _grid()
     for root in roots:
         values = _evaluate(step.name, made, ChainMap({root: grid}, numbers))
-        found = None if values is None else _match(values, grid)
-        if found is not None:
-            (target, kwargs), scale = found
-            first = replace(step, target=target, args=(Ref(root),), kwargs=kwargs)
-            if scale == 1:
-                return [first]
-            first = replace(first, name=f"{step.name}/0")
-            scaled = replace(step, target=aten.mul.Tensor, args=(Ref(first.name), scale), kwargs={})
-            return [first, scaled]
+        if values is None:
+            continue
+        for sign in (1, -1):
+            found = _match(values, sign * grid)
+            if found is not None:
+                return _written(step, Ref(root), *found, negative=sign < 0)
     return []
+
+
+def _written(
+    step: Step, root: Ref, curve: tuple[Any, dict[str, Any]], scale: float, *, negative: bool
+) -> list[Step]:
+    """``scale * curve(root)``, or of ``-root``, under the name of a step."""
+    target, kwargs = curve
+    steps: list[Step] = []
+    if negative:
+        name = f"{step.name}/-"
+        steps.append(replace(step, name=name, target=aten.neg.default, args=(root,), kwargs={}))
+        root = Ref(name)
+    steps.append(replace(step, target=target, args=(root,), kwargs=kwargs))
+    if scale != 1:
+        steps[-1] = replace(steps[-1], name=f"{step.name}/0")
+        args = (Ref(steps[-1].name), scale)
+        steps.append(replace(step, target=aten.mul.Tensor, args=args, kwargs={}))
+    return steps
 
 
 def _region(
