@@ -41,6 +41,7 @@ class LoadedModel:
         class_labels: The names of its classes, or ``None`` if nothing says them.
         feature_names: The names of its features, or ``None``.
         estimator: The fitted object behind it, where there is one.
+        original: What it was captured from, where that can be asked for its own predictions.
     """
 
     network: Network | BlackBox
@@ -49,6 +50,7 @@ class LoadedModel:
     class_labels: tuple[Label, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     estimator: Any = None
+    original: Any = None
 
 
 def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> LoadedModel:
@@ -108,7 +110,14 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
         # The file may leave its input's shape open; the example is only asked then, so that data
         # that does not fit is reported by its columns and not as a bad example.
         network = capture(path, example)
-    return LoadedModel(network, kind, str(path), network.labels, network.features)
+    return LoadedModel(
+        network,
+        kind,
+        str(path),
+        network.labels,
+        network.features,
+        original=path if kind == "onnx" else None,
+    )
 
 
 def _kind_of(path: Path) -> Literal["onnx", "pt2", "estimator"] | None:
@@ -229,4 +238,4 @@ def _from_object(model: Any, example: Any, kind: Kind, where: str) -> LoadedMode
     knows_its_shape = hasattr(model, "n_features_in_")
     network = capture(model, None if knows_its_shape else example)
     estimator = model if hasattr(model, "fit") else None
-    return LoadedModel(network, kind, where, network.labels, network.features, estimator)
+    return LoadedModel(network, kind, where, network.labels, network.features, estimator, model)

@@ -11,6 +11,7 @@ import numpy as np
 from farfield.audit import curves, families, features, health, pictures, regressors
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.cautions import cautions
+from farfield.audit.crosscheck import crosscheck
 from farfield.audit.facts import data_facts, model_facts, provenance, weights
 from farfield.audit.findings import (
     Collapse,
@@ -83,6 +84,7 @@ class Work:
             for name, rows in ood.items()
         }
         self.subject = self._subject(self._classes(class_names))
+        self.warnings.extend(crosscheck(self.loaded.original, self.subject, self.source))
 
     def _classes(self, given: Sequence[str] | None) -> tuple[str, ...]:
         network = self.loaded.network

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from farfield.errors import CaptureError
+from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.mixtures import times
 from farfield.graph.program import Program, Ref, Step, taint
 from farfield.graph.tail import Group, Tail
@@ -55,7 +55,7 @@ def take_off(program: Program, constants: Mapping[str, Tensor]) -> tuple[Head, t
     """Find the members of the mixture that a program ends in; itself, if it ends in logits.
 
     Raises:
-        CaptureError: If it ends in probabilities that are no mixture of its members' own.
+        NotFollowed: If it ends in probabilities that are no mixture of its members' own.
     """
     plain, logged = _without_log(taint(_merged(program)))
     tail = Tail.of(plain, constants)
@@ -73,7 +73,7 @@ def take_off(program: Program, constants: Mapping[str, Tensor]) -> tuple[Head, t
     if not found:
         head, found = "sigmoid", _sigmoids(tail, classes)
     if not found:
-        raise CaptureError(
+        raise NotFollowed(
             "the model returns probabilities: its output is made of softmaxes or sigmoids, always "
             f"lies between 0 and 1{', and adds up to 1' if classes > 1 else ''}, but is no mean of "
             f"them. {WHAT_TO_DO}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from farfield.errors import CaptureError
+from farfield.errors import NotFollowed
 
 # How many instances a mixture with unequal weights may become.
 MOST_INSTANCES = 64
@@ -17,7 +17,7 @@ def times(weights: Sequence[float]) -> list[int]:
     """How many instances each member of a mixture has to be, so that a plain mean weighs it right.
 
     Raises:
-        CaptureError: If no small number of instances does.
+        NotFollowed: If no small number of instances does.
 
     >>> times([0.25, 0.5, 0.25]), times([1 / 3] * 3), times([1.0, 0.0])
     ([1, 2, 1], [1, 1, 1], [1, 0])
@@ -34,7 +34,7 @@ def times(weights: Sequence[float]) -> list[int]:
         if exact and sum(counts) == total:
             return counts
     listed = ", ".join(f"{weight:.6g}" for weight in weights[:6])
-    raise CaptureError(
+    raise NotFollowed(
         f"the model averages {len(weights)} members with the weights {listed}"
         f"{', ...' if len(weights) > 6 else ''}; farfield takes apart equal weights, and multiples "
         f"of a common share of at least 1/{MOST_INSTANCES}. Use such weights; ff.audit can also "

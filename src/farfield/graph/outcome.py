@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from farfield.errors import CaptureError
+from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.heads import SHAPES, WHAT_TO_DO
 from farfield.graph.network import Network
@@ -60,7 +60,7 @@ def check_logits(network: Network) -> None:
     up to a million from it.
 
     Raises:
-        CaptureError: If every output lies between 0 and 1, and those of a row add up to one.
+        NotFollowed: If every output lies between 0 and 1, and those of a row add up to one.
     """
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn((len(SIZES), *network.input_shape), generator=generator, dtype=torch.float64)
@@ -79,7 +79,7 @@ def check_logits(network: Network) -> None:
         if float((values.sum(dim=1) - 1).abs().max()) > TOLERANCE:
             return
         seen = "its outputs lie between 0 and 1 and add up to 1"
-    raise CaptureError(
+    raise NotFollowed(
         f"the model returns probabilities: {seen} on {len(rows)} random rows, near the origin and "
         f"far from it. {WHAT_TO_DO}"
     )
