@@ -14,6 +14,11 @@
 Every message says what is wrong, what was got, where, and what to do next.
 """
 
+SAMPLED = (
+    "ff.audit can still audit the model by evaluation, with sampled numbers: give it the "
+    "estimator, the module or an .onnx file."
+)
+
 
 class FarfieldError(Exception):
     """Any error that farfield raises on purpose."""
@@ -28,7 +33,24 @@ class CaptureError(FarfieldError, ValueError):
 
 
 class NotFollowed(CaptureError):  # noqa: N818 - reads as what it is
-    """A model that can be evaluated, but not followed exactly; an audit can still sample it."""
+    """A model that can be evaluated, but not followed exactly; an audit can still sample it.
+
+    Args:
+        reason: Why it cannot be followed.
+        advice: What can be done today.
+    """
+
+    def __init__(self, reason: str, advice: str = SAMPLED) -> None:
+        super().__init__(reason, advice)
+
+    @property
+    def reason(self) -> str:
+        """Why the model cannot be followed, without what can be done."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        reason, advice = self.args
+        return f"{reason}{chr(10) if chr(10) in reason else ' '}{advice}".strip()
 
 
 class UnsupportedOperation(NotFollowed):

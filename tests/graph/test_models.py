@@ -1,6 +1,7 @@
 """Capture: every kind of model in, the model's own numbers out, and every gap in one error."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from sklearn.preprocessing import (
 from torch import nn
 
 import farfield as ff
-from farfield.errors import CaptureError, InputError, UnsupportedOperation
+from farfield.errors import CaptureError, InputError, NotFollowed, UnsupportedOperation
 
 
 class Block(nn.Module):
@@ -263,6 +264,21 @@ def test_every_gap_is_listed_at_once_with_its_place():
     assert "test_models.py:" in message
     assert "product of values that both depend on the input" in message
     assert "docs/rules.md" in message
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RandomForestClassifier(2, random_state=0), object(), make_pipeline(PowerTransformer(), PCA())],
+    ids=["forest", "object", "pipeline"],
+)
+def test_a_refusal_says_what_can_be_done_today(model):
+    with pytest.raises(NotFollowed) as caught:
+        ff.capture(model)
+    assert "ff.audit can still audit the model by evaluation" in str(caught.value)
+    assert "docs/rules.md" not in str(caught.value)
+    assert "ff.audit" not in caught.value.reason
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
 
 
 class Returns(nn.Module):

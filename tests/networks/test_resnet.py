@@ -21,10 +21,10 @@ PUBLISHED = {
 }
 
 
-def saved(path, change=lambda arrays: arrays):
+def saved(path, change=lambda arrays: arrays, classes=10):
     """Write random weights under TensorFlow's names."""
     rng = np.random.default_rng(0)
-    state = PreActResNet20().state_dict()
+    state = PreActResNet20(classes).state_dict()
     arrays = {}
     for own, name in _sources().items():
         array = rng.uniform(0.5, 1.5, tuple(state[own].shape)).astype(np.float32)
@@ -58,6 +58,12 @@ def test_weights_go_where_their_names_say(tmp_path):
     assert network.units[3].first.weight[5, 7, 1, 2].item() == kernel[1, 2, 7, 5]
     assert network.exit.weight[3, 9].item() == arrays["logit/fc/weights"][9, 3]
     assert network(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("classes", [2, 100])
+def test_any_number_of_classes(tmp_path, classes):
+    network = read_hein2019(saved(tmp_path / "w.npz", classes=classes))
+    assert network(torch.rand(2, 3, 32, 32)).shape == (2, classes)
 
 
 def test_files_that_do_not_fit(tmp_path):

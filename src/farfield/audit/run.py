@@ -167,7 +167,7 @@ def _load(
         except NotFollowed as error:
             if evidence == "exact" or not can_be_asked(made):
                 raise
-            reason = " ".join(str(error).split())
+            reason = " ".join(error.reason.split())
     elif not can_be_asked(made):
         raise InputError(
             f"evidence='sampled' needs a model that gives probabilities when asked: a classifier "

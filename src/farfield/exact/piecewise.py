@@ -46,8 +46,8 @@ def require_piecewise_affine(network: Network, analysis: str, *, continuous: boo
     )
     raise UnsupportedOperation(
         f"{analysis} needs {'continuous ' if continuous else ''}affine pieces, and "
-        f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'} none:\n{lines}\n"
-        "Use at_infinity, which knows their limits, or a network with ReLU-like activations."
+        f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'} none:\n{lines}",
+        "Use at_infinity, which knows their limits, or a network with ReLU-like activations.",
     )
 
 

@@ -23,8 +23,9 @@ A model is traced to ATen operations. Every operation below has a rule, so a mod
 nothing else is followed exactly; any other operation is refused by name, together with the module
 and the line it sits in, before anything is computed. So are parameters for which a rule is not
 true, such as a CELU with a negative `alpha`. Batch norm (evaluation mode) is folded into a
-scale and a shift, and a final softmax, log-softmax or sigmoid is taken off. Products of two values
-that both depend on the input (attention, gating) and layer norm have no rule.
+scale and a shift; what makes probabilities at the end is taken off: softmaxes and sigmoids, also
+means of them. Products of two values that both depend on the input (attention, gating) and layer
+norm have no rule.
 
 To add a rule, say what the operation is in `src/farfield/graph/` (`affine.py`, `activations.py` or
 `pooling.py`), add a line to `CASES` in `tests/rule_cases.py`, and run `make docs`.

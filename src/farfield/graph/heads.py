@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from farfield.errors import CaptureError, NotFollowed
+from farfield.errors import SAMPLED, CaptureError, NotFollowed
 from farfield.graph.mixtures import times
 from farfield.graph.program import Program, Ref, Step, taint
 from farfield.graph.tail import Group, Tail
@@ -39,7 +39,7 @@ SHAPES = (
 TOLERANCE = 1e-5
 WHAT_TO_DO = (
     "They must not be taken for logits: return the logits, or pass the members of an ensemble as a "
-    "list; ff.audit can also audit the model by evaluation (sampled numbers)."
+    f"list. {SAMPLED}"
 )
 
 
@@ -76,7 +76,8 @@ def take_off(program: Program, constants: Mapping[str, Tensor]) -> tuple[Head, t
         raise NotFollowed(
             "the model returns probabilities: its output is made of softmaxes or sigmoids, always "
             f"lies between 0 and 1{', and adds up to 1' if classes > 1 else ''}, but is no mean of "
-            f"them. {WHAT_TO_DO}"
+            "them.",
+            WHAT_TO_DO,
         )
     counts = times([weight for weight, _ in found])
     members = [Member(each, count) for (_, each), count in zip(found, counts, strict=True) if count]

@@ -37,6 +37,5 @@ def times(weights: Sequence[float]) -> list[int]:
     raise NotFollowed(
         f"the model averages {len(weights)} members with the weights {listed}"
         f"{', ...' if len(weights) > 6 else ''}; farfield takes apart equal weights, and multiples "
-        f"of a common share of at least 1/{MOST_INSTANCES}. Use such weights; ff.audit can also "
-        "audit the model by evaluation (sampled numbers)."
+        f"of a common share of at least 1/{MOST_INSTANCES}. Use such weights."
     )

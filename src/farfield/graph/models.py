@@ -86,9 +86,9 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
             network.rows(rows, "example")
         return _named(network, model)
     raise NotFollowed(
-        f"cannot read a model of type {type(model).__name__}; pass a torch.nn.Module, a list of "
-        "them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline that "
-        "ends in one"
+        f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
+        "list of them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline "
+        "that ends in one."
     )
 
 

@@ -81,7 +81,8 @@ def check_logits(network: Network) -> None:
         seen = "its outputs lie between 0 and 1 and add up to 1"
     raise NotFollowed(
         f"the model returns probabilities: {seen} on {len(rows)} random rows, near the origin and "
-        f"far from it. {WHAT_TO_DO}"
+        "far from it.",
+        WHAT_TO_DO,
     )
 
 

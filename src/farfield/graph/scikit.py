@@ -68,9 +68,10 @@ def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor]]:
         )
     if problems:
         raise NotFollowed(
-            "the pipeline cannot be read as affine scalers and an MLPClassifier:\n"
+            f"{type(model).__name__} has no exact far field here yet:\n"
             + "\n".join(problems)
-            + f"\nAffine scalers are {', '.join(SCALERS)}."
+            + "\nFollowed exactly are MLPClassifier, alone or in a Pipeline behind "
+            + f"{', '.join(SCALERS)}."
         )
     for name, part in parts:
         if not any(key.endswith("_") and not key.startswith("_") for key in vars(part)):

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
-from farfield.errors import CaptureError, UnsupportedOperation
+from farfield.errors import SAMPLED, CaptureError, UnsupportedOperation
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
@@ -27,6 +28,8 @@ from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
+# Where a step stands in Python: the model is somebody's own code, and a rule could be added.
+OWN_CODE = re.compile(r"\.py:\d+$")
 
 
 def simplify(
@@ -178,11 +181,10 @@ def check(program: Program, *, fixed_rows: bool = False) -> None:
         for operation, reason, where in problems
     ]
     count = f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'}"
-    raise UnsupportedOperation(
-        f"{count} no rule at infinity:\n"
-        + "\n".join(lines)
-        + "\nSee docs/rules.md for what is supported and how to add a rule."
-    )
+    advice = SAMPLED
+    if any(OWN_CODE.search(where) for _, _, where in problems):
+        advice = f"docs/rules.md says what is supported and how to add a rule. {SAMPLED}"
+    raise UnsupportedOperation(f"{count} no rule at infinity:\n" + "\n".join(lines), advice)
 
 
 def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: bool) -> str | None:

@@ -81,7 +81,7 @@ def read_hein2019(path: str | Path) -> PreActResNet20:
         path: An ``.npz`` file, see the authors' repository max-andr/relu_networks_overconfident.
 
     Returns:
-        The network in evaluation mode.
+        The network in evaluation mode, with as many classes as the file has weights for.
 
     Raises:
         InputError: If the file is missing, damaged, or holds other arrays than expected.
@@ -94,19 +94,19 @@ def read_hein2019(path: str | Path) -> PreActResNet20:
             f"{path} could not be read as an .npz file of arrays: {error}; it should hold the "
             "weights of one network under their TensorFlow names"
         ) from error
-    network = PreActResNet20()
     state = {name: _tensor(arrays, source, path) for name, source in _sources().items()}
+    network = PreActResNet20(classes=state["exit.bias"].numel())
     tracked = {key: value for key, value in network.state_dict().items() if "num_batches" in key}
     try:
         network.load_state_dict({**tracked, **state})
     except RuntimeError as error:
-        raise InputError(f"{path} does not fit a ResNet-20 with 10 classes: {error}") from error
+        raise InputError(f"{path} does not fit a ResNet-20: {error}") from error
     return network.eval()
 
 
 def _tensor(arrays: dict[str, NDArray[Any]], name: str, path: str | Path) -> Tensor:
     if name not in arrays:
-        raise InputError(f"{path} holds no array {name!r}; is it one of the six networks?")
+        raise InputError(f"{path} holds no array {name!r}; is it one of the authors' networks?")
     array = torch.from_numpy(arrays[name])
     if array.ndim == 4:
         return array.permute(3, 2, 0, 1).contiguous()

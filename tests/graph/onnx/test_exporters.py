@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -202,6 +204,50 @@ def test_a_logistic_regression_is_read(classes, table, tmp_path, agrees):
     network = agrees(path)
     assert network.labels == tuple(range(10, 10 + classes))
     np.testing.assert_allclose(network.probabilities(X)[0], model.predict_proba(X), atol=1e-5)
+
+
+def voting(*members, weights=None):
+    named = [(str(place), member) for place, member in enumerate(members)]
+    given = None if weights is None else np.array(weights)
+    return VotingClassifier(named, voting="soft", weights=given, flatten_transform=False)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("weights", [None, (2, 1, 1)])
+def test_a_soft_vote_becomes_instances(classes, weights, table, tmp_path):
+    X, y = table
+    members = [MLPClassifier((6,), max_iter=15, random_state=seed) for seed in range(2)]
+    model = voting(*members, LogisticRegression(), weights=weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, np.minimum(y, classes - 1))
+    network = ff.capture(convert(model, tmp_path / "m.onnx", X[:1], options={"zipmap": False}))
+    assert (network.instances, network.classes) == (3 if weights is None else 4, classes)
+    for rows in (X, 100 * X):
+        expected = model.predict_proba(rows)
+        found = network.probabilities(rows).mean(dim=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    ends = np.concatenate([np.eye(4), -np.eye(4)])
+    far = ff.at_infinity(network, X[0], ends)
+    out = model.predict_proba(X[0] + 1e7 * ends)
+    np.testing.assert_allclose(far.probabilities.mean(dim=0), out, atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_calibrated_probabilities_are_right_or_refused(classes, method, table, tmp_path):
+    X, y = table
+    model = CalibratedClassifierCV(fitted(StandardScaler(), X, y), method=method, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, np.minimum(y, classes - 1))
+    path = convert(model, tmp_path / "m.onnx", X[:1], options={"zipmap": False})
+    if classes == 3 or method == "isotonic":
+        with pytest.raises(UnsupportedOperation, match="by evaluation"):
+            ff.capture(path)
+        return
+    found = ff.capture(path).probabilities(X).mean(dim=0)
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-5)
 
 
 def test_named_columns_become_features(table, tmp_path, agrees):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from farfield.errors import CaptureError
+from farfield.errors import CaptureError, UnsupportedOperation
 
 onnx = pytest.importorskip("onnx", reason="reading .onnx files needs the onnx package")
 make_node = onnx.helper.make_node
@@ -73,3 +73,18 @@ def test_independent_sigmoids_are_refused(save):
     path = model(save, [make_node("Sigmoid", ["z"], ["p"])], {"p": 1})
     with pytest.raises(CaptureError, match="multi-label"):
         ff.capture(path)
+
+
+def test_a_forest_is_sent_to_an_audit_by_evaluation_and_not_to_the_rules(save):
+    forest = make_node(
+        "TreeEnsembleClassifier",
+        ["z"],
+        ["l", "o"],
+        domain=ML,
+        classlabels_int64s=[0, 1, 2],
+        post_transform="NONE",
+    )
+    with pytest.raises(UnsupportedOperation, match="TreeEnsembleClassifier") as caught:
+        ff.capture(model(save, [forest], {"o": 1}))
+    assert "ff.audit can still audit the model by evaluation" in str(caught.value)
+    assert "docs/rules.md" not in str(caught.value)
