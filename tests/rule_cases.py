@@ -5,6 +5,8 @@ import operator
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
+from farfield.graph.padded_pooling import padded_max_pool
+
 aten = torch.ops.aten
 GENERATOR = torch.Generator().manual_seed(3)
 W = torch.randn(6, 5, generator=GENERATOR, dtype=torch.float64)
@@ -145,6 +147,10 @@ CASES = {
         lambda x: aten.max_pool3d_with_indices(x, [2, 2, 2])[0],
     ),
     aten.adaptive_max_pool1d.default: ((2, 7), lambda x: F.adaptive_max_pool1d(x, 3)),
+    padded_max_pool: (
+        (1, 5, 4),
+        lambda x: F.max_pool2d(F.pad(x, (0, 1, 1, 2), value=-torch.inf), 3, 2),
+    ),
     aten.adaptive_max_pool2d.default: ((1, 5, 4), lambda x: F.adaptive_max_pool2d(x, (3, 2))),
     aten.adaptive_max_pool3d.default: ((1, 3, 4, 3), lambda x: F.adaptive_max_pool3d(x, 2)),
     aten.amax.default: ((3, 4), lambda x: x.amax((1, 2), keepdim=True)),

@@ -379,3 +379,25 @@ def test_no_call_moves_the_global_random_state():
     network.logits(torch.zeros(2, 1, 6, 6))
     assert torch.equal(torch.get_rng_state(), after_images)
     assert np.array_equal(np.random.get_state()[1], state[1])  # noqa: NPY002 - as above
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_buffers_of_whole_numbers_are_factors(kind, dtype):
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3).double()
+            self.register_buffer("mask", torch.tensor([1, 0, 1]).to(kind))
+            self.register_buffer("order", torch.tensor([2, 0, 1]))
+
+        def forward(self, x):
+            return F.relu(self.layer(x * self.mask + self.mask)).maximum(self.order)[:, self.order]
+
+    model = Masked()
+    x = torch.randn(4, 3).double()
+    network = ff.capture(model, x, dtype=dtype)
+    torch.testing.assert_close(network.logits(x)[0].double(), model(x), atol=1e-5, rtol=1e-5)
+    certify = dtype is torch.float64
+    far = ff.at_infinity(network, x, torch.randn(4, 3).double(), certify=certify)
+    assert far.certified is None or far.certified.all()

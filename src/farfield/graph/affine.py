@@ -132,7 +132,14 @@ def stack(domain: Domain[V], values: Sequence[V | Tensor], dim: int = 0) -> V:
     return domain.affine(Affine(lambda *parts: torch.stack(parts, dim)), *lifted)
 
 
-@rule(aten.constant_pad_nd.default, kind="affine")
+def _needs_finite(_: Any, __: list[int], fill: float = 0.0) -> str | None:
+    """Refuse infinities, which are nothing to compute with; max pools have folded theirs."""
+    if math.isfinite(fill):
+        return None
+    return f"pads with {fill}, which only a max pool that sees other values too can follow"
+
+
+@rule(aten.constant_pad_nd.default, kind="affine", refuse=_needs_finite)
 def constant_pad_nd(domain: Domain[V], value: Any, pad: list[int], fill: float = 0.0) -> V:
     """The values with a constant around them."""
     padded: V = domain.affine(Affine(lambda t: F.pad(t, pad)), value)

@@ -26,6 +26,7 @@ from farfield.graph.program import Program, fold_constants, renamed
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.simplify import simplify
 
+aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64)
 # An example shows the shape of an input; more rows would only cost time.
 EXAMPLE_ROWS = 4
@@ -209,6 +210,16 @@ def _mixture(
     return replace(joined, notes=(note, *joined.notes))
 
 
+def _positions(program: Program) -> set[str]:
+    """The constants that say where values stand; whole numbers and masks elsewhere are factors."""
+    return {
+        name
+        for step in program.steps
+        if step.constant or step.target in (aten.index.Tensor, aten.index_select.default)
+        for name in step.refs()
+    }
+
+
 def _build(
     program: Program,
     constants: Mapping[str, Tensor],
@@ -234,9 +245,9 @@ def _build(
         folded, values = fold_constants(program, weights)
     if alike:
         folded, values = renamed(folded, values)
+    positions = _positions(folded)
     values = {
-        name: value.to(dtype) if value.is_floating_point() else value
-        for name, value in values.items()
+        name: value if name in positions else value.to(dtype) for name, value in values.items()
     }
     device = next((value.device for value in constants.values()), torch.device("cpu"))
     one_logit = check_output(folded)

@@ -22,17 +22,28 @@ aten = torch.ops.aten
 Positions = list[int]
 
 
-def _pair(value: int | Sequence[int], dims: int) -> list[int]:
+def per_dimension(value: int | Sequence[int], dims: int) -> list[int]:
+    """One number for each dimension, where one may stand for all."""
     items = [value] if isinstance(value, int) else list(value)
     return items * dims if len(items) == 1 else items
 
 
 def window_positions(
-    length: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+    length: int,
+    kernel: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    ceil_mode: bool,
+    around: tuple[int, int] = (0, 0),
 ) -> list[Positions]:
     """List, for each place in the window, which element each output looks at.
 
     Places outside ``range(length)`` are replaced by the nearest place of the same window inside.
+    ``around`` is padding with minus infinity before and after, beyond that of the pool itself.
+
+    Raises:
+        ValueError: If a window lies outside altogether.
 
     >>> window_positions(4, kernel=2, stride=2, padding=0, dilation=1, ceil_mode=False)
     [[0, 2], [1, 3]]
@@ -40,19 +51,20 @@ def window_positions(
     [[0, 1], [0, 2], [1, 2]]
     """
     span = dilation * (kernel - 1) + 1
-    room = length + 2 * padding - span
+    padded = length + sum(around)
+    room = padded + 2 * padding - span
     count = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (count - 1) * stride >= length + padding:
+    if ceil_mode and (count - 1) * stride >= padded + padding:
         count -= 1
-    starts = [i * stride - padding for i in range(count)]
-    table = []
-    for place in range(kernel):
-        row = []
-        for start in starts:
-            first = -(start // dilation) if start < 0 else 0
-            last = (length - 1 - start) // dilation
+    starts = [i * stride - padding - around[0] for i in range(count)]
+    table: list[Positions] = [[] for _ in range(kernel)]
+    for start in starts:
+        first = -(start // dilation) if start < 0 else 0
+        last = min((length - 1 - start) // dilation, kernel - 1)
+        if first > last:
+            raise ValueError(f"a window of {kernel} places from {start} on lies outside the input")
+        for place, row in enumerate(table):
             row.append(start + dilation * min(max(place, first), last))
-        table.append(row)
     return table
 
 
@@ -80,7 +92,8 @@ def _take(rows: Tensor, dim: int, positions: Positions) -> Tensor:
     return rows.index_select(dim, torch.tensor(positions, device=rows.device))
 
 
-def _pool(domain: Domain[V], value: Any, tables: Sequence[list[Positions]]) -> V:
+def pool(domain: Domain[V], value: Any, tables: Sequence[list[Positions]]) -> V:
+    """The largest of the elements at the positions that each dimension's table lists."""
     dims = len(tables)
     windows = list(itertools.product(*tables))
 
@@ -113,16 +126,16 @@ def _max_pool(target: Any, dims: int, pair: bool) -> None:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Any:
-        sizes = _pair(kernel, dims)
+        sizes = per_dimension(kernel, dims)
         settings = zip(
             value.shape[-dims:],
             sizes,
-            _pair(stride, dims) or sizes,
-            _pair(padding, dims),
-            _pair(dilation, dims),
+            per_dimension(stride, dims) or sizes,
+            per_dimension(padding, dims),
+            per_dimension(dilation, dims),
             strict=True,
         )
-        result = _pool(domain, value, [window_positions(*each, ceil_mode) for each in settings])
+        result = pool(domain, value, [window_positions(*each, ceil_mode) for each in settings])
         return (result, None) if pair else result
 
     RULES[target] = Rule("largest", lower, "the largest in a window")
@@ -130,29 +143,36 @@ def _max_pool(target: Any, dims: int, pair: bool) -> None:
 
 def _adaptive_max_pool(target: Any, dims: int) -> None:
     def lower(domain: Domain[V], value: Any, output: Any) -> Any:
-        sizes = _pair(output, dims)
+        sizes = per_dimension(output, dims)
         lengths = value.shape[-dims:]
         tables = [adaptive_positions(n, o) for n, o in zip(lengths, sizes, strict=True)]
-        return _pool(domain, value, tables), None
+        return pool(domain, value, tables), None
 
     RULES[target] = Rule("largest", lower, "the largest in windows that fit the output")
 
 
-_max_pool(aten.max_pool1d.default, 1, pair=False)
-_max_pool(aten.max_pool2d.default, 2, pair=False)
-_max_pool(aten.max_pool3d.default, 3, pair=False)
-_max_pool(aten.max_pool1d_with_indices.default, 1, pair=True)
-_max_pool(aten.max_pool2d_with_indices.default, 2, pair=True)
-_max_pool(aten.max_pool3d_with_indices.default, 3, pair=True)
+# How many dimensions each pools over.
+MAX_POOLS: dict[Any, int] = {
+    aten.max_pool1d.default: 1,
+    aten.max_pool2d.default: 2,
+    aten.max_pool3d.default: 3,
+}
+MAX_POOLS_WITH_POSITIONS: dict[Any, int] = {
+    aten.max_pool1d_with_indices.default: 1,
+    aten.max_pool2d_with_indices.default: 2,
+    aten.max_pool3d_with_indices.default: 3,
+}
+for _target, _dims in MAX_POOLS.items():
+    _max_pool(_target, _dims, pair=False)
+for _target, _dims in MAX_POOLS_WITH_POSITIONS.items():
+    _max_pool(_target, _dims, pair=True)
 _adaptive_max_pool(aten.adaptive_max_pool1d.default, 1)
 _adaptive_max_pool(aten.adaptive_max_pool2d.default, 2)
 _adaptive_max_pool(aten.adaptive_max_pool3d.default, 3)
 
 WITH_POSITIONS = frozenset(
     {
-        aten.max_pool1d_with_indices.default,
-        aten.max_pool2d_with_indices.default,
-        aten.max_pool3d_with_indices.default,
+        *MAX_POOLS_WITH_POSITIONS,
         aten.adaptive_max_pool1d.default,
         aten.adaptive_max_pool2d.default,
         aten.adaptive_max_pool3d.default,

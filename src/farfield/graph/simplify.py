@@ -3,6 +3,7 @@
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
 * ``x / (1 + |x|)`` is recognised as softsign; conversions between float types become no-ops.
+* Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
 * Every operation without a rule is listed in one error.
 """
@@ -23,6 +24,7 @@ from farfield.errors import SAMPLED, CaptureError, UnsupportedOperation
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
+from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
@@ -46,7 +48,7 @@ def simplify(
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _fold_batch_norm(_prune(program))
-    program = _softsign(program)
+    program = fold_padding(_softsign(program))
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     head, members = take_off(_prune(program), constants)

@@ -201,6 +201,26 @@ CASES = {
         ],
         IMAGE,
     ),
+    "MaxPool-uneven-dilated": Case(
+        [("MaxPool", None, {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1], "dilations": [2, 2]})],
+        IMAGE,
+    ),
+    "Pad-minus-infinity": Case(
+        [
+            ("Pad", ["_", "p", "v"], {}),
+            ("MaxPool", None, {"kernel_shape": [3, 3], "strides": [2, 2]}),
+        ],
+        IMAGE,
+        {"p": np.array([0, 0, 0, 0, 0, 0, 1, 1]), "v": np.float32(-np.inf)},
+    ),
+    "Pad-minus-infinity-uneven": Case(
+        [
+            ("Pad", ["_", "p", "v"], {}),
+            ("MaxPool", None, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}),
+        ],
+        IMAGE,
+        {"p": np.array([0, 0, 1, 1, 0, 0, 0, 0]), "v": np.float32(-np.inf)},
+    ),
     "MaxPool-dilated": Case([("MaxPool", None, {"kernel_shape": [2], "dilations": [3]})], SIGNAL),
     "MaxPool-3d": Case([("MaxPool", None, {"kernel_shape": [2, 2, 2]})], SOLID),
     "AveragePool": Case(

@@ -9,16 +9,12 @@ import torch
 
 from farfield.graph.onnx.node import Node, operator
 from farfield.graph.onnx.operators.padding import Windows, read_windows
-from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, Value
+from farfield.graph.onnx.trace import Known, Refusal, Trace
+from farfield.graph.padded_pooling import padded_max_pool
 
 aten = torch.ops.aten
 MAX_POOLS = (aten.max_pool1d.default, aten.max_pool2d.default, aten.max_pool3d.default)
 MEAN_POOLS = (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
-EDGE_PADS = (
-    aten.replication_pad1d.default,
-    aten.replication_pad2d.default,
-    aten.replication_pad3d.default,
-)
 
 
 @operator("MaxPool")
@@ -29,20 +25,20 @@ def max_pool(trace: Trace, node: Node) -> Any:
     windows = read_windows(node, value.shape[2:])
     _check_overlap(windows, ceil)
     simple = _symmetric(windows, ceil)
+    shape = list(windows.kernel), list(windows.strides)
     if simple is not None:
-        padding, ceil = simple
-    else:
-        value = _repeat_edges(trace, value, windows, ceil)
-        padding, ceil = [0] * windows.dims, False
-    return trace.apply(
-        MAX_POOLS[windows.dims - 1],
-        value,
-        list(windows.kernel),
-        list(windows.strides),
-        padding,
-        list(windows.dilations),
-        ceil,
-    )
+        return trace.apply(
+            MAX_POOLS[windows.dims - 1],
+            value,
+            *shape,
+            simple[0],
+            list(windows.dilations),
+            simple[1],
+        )
+    still = [0] * windows.dims
+    dilations = list(windows.dilations)
+    around = _filled(windows, ceil).pad_list
+    return trace.apply(padded_max_pool, value, around, *shape, still, dilations, False)
 
 
 @operator("AveragePool")
@@ -102,14 +98,10 @@ def _symmetric(windows: Windows, ceil: bool) -> tuple[list[int], bool] | None:
     return None
 
 
-def _repeat_edges(trace: Trace, value: Value, windows: Windows, ceil: bool) -> Data:
-    """Pad by repeating the edge, which every window there contains already."""
-    if max(windows.dilations) > 1:
-        raise Refusal("has uneven padding and windows with gaps")
+def _filled(windows: Windows, ceil: bool) -> Windows:
+    """The same windows with as much padding after as the last of them reaches."""
     ends = []
     for place, count in enumerate(windows.counts(ceil=ceil)):
-        reach = (count - 1) * windows.strides[place] + windows.kernel[place]
+        reach = (count - 1) * windows.strides[place] + windows.spans[place]
         ends.append(max(reach - windows.lengths[place] - windows.begin[place], 0))
-    pads = replace(windows, end=tuple(ends)).pad_list
-    padded: Data = trace.apply(EDGE_PADS[windows.dims - 1], value, pads)
-    return padded
+    return replace(windows, end=tuple(ends))

@@ -160,11 +160,12 @@ def pad(trace: Trace, node: Node) -> Any:
 def _fill(node: Node) -> float:
     given = node.optional(2)
     if given is None:
-        return node.number("value", 0.0)
+        fill = node.attributes.get("value", 0.0)
+        return float("-inf") if fill == float("-inf") else node.number("value", 0.0)
     numbers = plain(given, "padding values")
     fill = float(numbers[0]) if len(numbers) == 1 else float("nan")
-    if not abs(fill) < float("inf"):
-        raise Refusal("pads with something that is not one finite number")
+    if not fill < float("inf"):
+        raise Refusal("pads with something that is not one number below infinity")
     return fill
 
 
