@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from flint import arb, fmpq
 from torch import Tensor
 
+from farfield.graph.padded_pooling import padded_max_pool
 from farfield.graph.program import SIZE, Program
 
 aten = torch.ops.aten
@@ -266,6 +267,28 @@ def max_pool(dims: int, pair: bool) -> Any:
     return pool
 
 
+def padded_pool(
+    _: Numbers,
+    values: Array,
+    around: list[int],
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    ceil: bool,
+) -> Array:
+    """Windows over the padded lengths; places in the padding are left out."""
+    before, after = around[::2][::-1], around[1::2][::-1]
+    lengths = [
+        n + b + a for n, b, a in zip(values.shape[-len(kernel) :], before, after, strict=True)
+    ]
+    tables = [
+        [range(r.start - b, r.stop - b, r.step) for r in windows(*one, ceil)]
+        for b, *one in zip(before, lengths, kernel, stride, padding, dilation, strict=True)
+    ]
+    return pooled(values, tables, lambda block, _: np.maximum.reduce(block, axis=-1))
+
+
 def average_pool(dims: int) -> Any:
     def pool(
         _: Numbers,
@@ -487,6 +510,7 @@ OPERATIONS: dict[Any, Any] = {
     aten.max_pool1d_with_indices.default: max_pool(1, pair=True),
     aten.max_pool2d_with_indices.default: max_pool(2, pair=True),
     aten.max_pool3d_with_indices.default: max_pool(3, pair=True),
+    padded_max_pool: padded_pool,
     aten.adaptive_max_pool1d.default: adaptive_pool(1, largest=True),
     aten.adaptive_max_pool2d.default: adaptive_pool(2, largest=True),
     aten.adaptive_max_pool3d.default: adaptive_pool(3, largest=True),
