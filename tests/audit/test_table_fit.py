@@ -41,6 +41,19 @@ def test_names_in_another_order_are_put_in_order(form):
     np.testing.assert_array_equal(again.read().X, table().read().X)
 
 
+def test_further_columns_are_left_out_with_a_note():
+    fitted = table().fit_to(3, feature_names=["ward=b", "ward=a", "age"])
+    np.testing.assert_array_equal(fitted.read().X, table().read().X[:, [2, 1, 0]])
+    assert fitted.notes[0] == "Columns that the model does not name were left out: 'dose'."
+
+
+def test_columns_that_nobody_named_are_taken_as_they_stand():
+    plain = from_arrays(np.arange(6.0).reshape(3, 2))
+    assert plain.fit_to(2, feature_names=["b", "a"]).notes == ()
+    frame = from_arrays(pd.DataFrame(np.arange(6.0).reshape(3, 2)))
+    np.testing.assert_array_equal(frame.fit_to(2, feature_names=["b", "a"]).read().X[0], [0, 1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -51,8 +64,12 @@ def test_names_in_another_order_are_put_in_order(form):
             "needs 'ward=c', which the table does not have; the table has 'ward=b'",
         ),
         (
-            {"n_features": 3, "feature_names": ["age", "ward=a", "ward=b"]},
-            "the table has 'dose', which the model does not know.*Is one of them the label",
+            {"n_features": 3, "feature_names": ["age", "ward=a", "dose"]},
+            "the table has 'ward=b', which the model does not know",
+        ),
+        (
+            {"n_features": 5, "feature_names": ["Age", "AGE", "ward=a", "ward=b", "dose"]},
+            "the model's input 'AGE' could be 'age'; but for case and punctuation",
         ),
         (
             {"n_features": 5, "feature_names": ["age", "ward=a", "ward=b", "dose", "bmi"]},

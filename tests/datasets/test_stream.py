@@ -26,6 +26,32 @@ def write(tmp_path):
     return write
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_delimiter_is_told_from_the_file(write, delimiter, asked):
+    text = delimiter.join(["size, cm", "b", "c"]).replace("size, cm", '"size, cm"')
+    text += "".join(f"\n{delimiter.join(map(str, row))}" for row in ((1.5, 2, "x"), (3, 4, "y;z")))
+    path = write(text.replace("y;z", '"y;z"'))
+    stream = open_stream(path, delimiter=delimiter if asked else None)
+    assert stream.names == ("size, cm", "b", "c")
+    columns = next(stream.batches(9))
+    assert columns[0].values.tolist() == [1.5, 3]
+    assert words(columns[2]) == ["x", "y;z"]
+    assert bool(stream.notes) == (not asked and delimiter != ",")
+
+
+def test_decimal_commas_are_read_where_columns_are_not_separated_by_commas(write):
+    stream = open_stream(write("a;b;c\n1,5;2;x\n-3;NA;y\n 1,5e3 ;4;z\n"))
+    a, b, c = next(stream.batches(9))
+    assert a.values.tolist() == [1.5, -3.0, 1500.0]
+    np.testing.assert_array_equal(b.values, [2, np.nan, 4])
+    assert c.kind == "category"
+    assert stream.notes == (
+        "Columns are separated by ';'.",
+        "Numbers are written with a decimal comma.",
+    )
+
+
 def test_no_thread_of_arrow_waits_for_python(write, monkeypatch):
     """One that did when the process ended would abort it: a refusal must end with its own code."""
     monkeypatch.setattr(pa, "PythonFile", lambda *_args, **_more: pytest.fail("a Python file"))
@@ -141,7 +167,7 @@ WHOLE_GZIP = gzip.compress(("a,b\n" + "1,2\n" * 5000).encode(), mtime=0)
         (b"a,b,a\n1,2,3\n", "occur twice: .'a'"),
         (b"a,,c\n1,2,3\n", "column 2 of 3 has no name"),
         (b"1,2\n3,4\n", "first line holds numbers"),
-        (b"a;b\n1;2\n", "pass delimiter=';'"),
+        (b"a;b;c\n1,5;2;1.5\n", "'a' has decimal commas, column 'c' has points"),
         (b"a,b\n1,2\n" * 9 + b"1,\0\n", "zero bytes"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("é,b\n1,2\n".encode("latin-1"), "UTF-8"),

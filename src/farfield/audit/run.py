@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Literal, get_args
 from sklearn.base import is_regressor
 from torch import nn
 
+from farfield.audit.columns import LabelKind
 from farfield.audit.evaluators import black_box, can_be_asked
 from farfield.audit.findings import Task
 from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
@@ -19,6 +21,7 @@ from farfield.audit.record import Audit
 from farfield.audit.rows import EngineName
 from farfield.audit.settings import Settings
 from farfield.audit.sources import Source, open_data
+from farfield.audit.table_guess import Expected
 from farfield.audit.work import Progress, Work
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.guard.archive import is_guard
@@ -41,7 +44,10 @@ def audit(
     class_names: Sequence[str] | None = None,
     schema: Any = None,
     categorical: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     impute: Any = None,
+    delimiter: str | None = None,
+    label_kind: LabelKind | None = None,
     task: Task | None = None,
     pairs: Sequence[tuple[str, str]] = (),
     samples: int = 2000,
@@ -66,12 +72,17 @@ def audit(
         threshold: The confidence at infinity from which on a direction counts as blind.
         ood: Names of out-of-distribution sets to their rows or paths.
         max_blind: The blind share that is allowed; the audit fails above it.
-        label: The column of ``X`` that holds the labels.
+        label: The column of ``X`` that holds the labels; if it is not named and the model tells
+            which one it must be, that is taken, and a note says so.
         class_names: Names of the classes, in the order of the model's outputs.
         schema: Bounds, units and kinds of the columns: a path to a TOML file, or a ``Schema``.
         categorical: Columns that hold categories.
+        ignore: Columns to leave out; those that a model does not name are left out anyway.
         impute: How to fill missing values: ``"mean"``, ``"median"`` or ``"most_frequent"``.
-        task: ``"classification"`` or ``"regression"``; told from the model if ``None``.
+        delimiter: What separates the columns of a CSV file; told from its first rows if ``None``.
+        label_kind: ``"class"``, or ``"number"`` for labels that are numbers to be predicted.
+        task: ``"classification"`` or ``"regression"``; told from ``label_kind`` or the model if
+            ``None``.
         pairs: Pairs of features to draw surfaces of.
         samples: Rows that distances, curves and detection are computed from.
         directions: Sampled directions per family.
@@ -102,6 +113,9 @@ def audit(
     if given is not None:
         model = LoadedModel(given.network, "object", _name_of(model))
     loaded = model if isinstance(model, LoadedModel) else _load_early(model, evidence)
+    if task is None and label_kind is not None:
+        task = "regression" if label_kind == "number" else "classification"
+    regression = _task(model, loaded, task) == "regression"
     source = open_data(
         X,
         y,
@@ -110,8 +124,11 @@ def audit(
         label=label,
         schema=schema,
         categorical=categorical,
+        ignore=ignore,
         impute=impute,
-        regression=_task(model, loaded, task) == "regression",
+        delimiter=delimiter,
+        regression=regression,
+        expected=None if loaded is None else _expected(loaded, regression),
         random_state=settings.seed,
     )
     if loaded is None:
@@ -120,6 +137,17 @@ def audit(
     work.given_guard = given
     work.open(source, class_names, ood or {})
     return work.finish(started, guard or given is not None)
+
+
+def _expected(loaded: LoadedModel, regression: bool) -> Expected:
+    """What a model says about the data that it takes."""
+    network = loaded.network
+    return Expected(
+        math.prod(network.input_shape),
+        loaded.feature_names,
+        None if regression else network.classes,
+        None if regression else loaded.class_labels,
+    )
 
 
 def _guard_in(model: Any) -> GuardedModel | None:

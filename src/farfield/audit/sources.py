@@ -8,6 +8,7 @@ from typing import Any
 
 from farfield.audit.images import ImageSource, open_images
 from farfield.audit.table import TableSource, from_arrays, open_table
+from farfield.audit.table_guess import Expected
 from farfield.datasets.images import holds_images
 from farfield.errors import InputError
 
@@ -23,9 +24,12 @@ def open_data(
     label: str | None = None,
     schema: Any = None,
     categorical: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     impute: Any = None,
+    delimiter: str | None = None,
     regression: bool = False,
     like: Source | None = None,
+    expected: Expected | None = None,
     random_state: int = 0,
 ) -> Source:
     """Open data as a source of rows.
@@ -38,9 +42,12 @@ def open_data(
         label: The column that holds the labels.
         schema: Bounds, units and kinds of the columns.
         categorical: Columns of categories.
+        ignore: Columns to leave out.
         impute: How to fill missing values.
+        delimiter: What separates the columns of a CSV file; told from its content if ``None``.
         regression: Whether labels are numbers to be predicted.
         like: A source whose encoding to follow.
+        expected: What the model takes, if it is known.
         random_state: Seed of samples.
     """
     if isinstance(data, (TableSource, ImageSource)):
@@ -59,17 +66,19 @@ def open_data(
         "label_kind": "number" if regression else "class",
         "schema": schema,
         "categorical": tuple(categorical),
+        "ignore": tuple(ignore),
         "impute": impute,
         "like": like,
+        "expected": expected,
         "random_state": random_state,
     }
     if is_path:
         if labels is not None:
             raise InputError(
                 "labels in a file of their own go with images; a table holds its labels in a "
-                "column: name it with label"
+                "column: name it with label (--label)"
             )
-        return open_table(data, **options)
+        return open_table(data, delimiter=delimiter, **options)
     return from_arrays(data, labels, features=features, class_names=class_names, **options)
 
 

@@ -22,6 +22,7 @@ from farfield.audit.columns import (
 from farfield.audit.schema import Schema, read_schema
 from farfield.audit.table_choices import Choices
 from farfield.audit.table_fit import fitted_columns, fitted_label
+from farfield.audit.table_guess import Expected, by_names, by_number
 from farfield.audit.table_labels import build_label
 from farfield.audit.table_layout import lay_out
 from farfield.audit.table_scan import batch_rows, scan
@@ -101,7 +102,8 @@ class TableSource(Source):
         class_labels: Sequence[Any] | None = None,
     ) -> TableSource:
         """Return the table as a model expects it; see `Source.fit_to`."""
-        columns, order, notes = fitted_columns(self, n_features, feature_names)
+        names = feature_names if self._stream.named else None
+        columns, order, notes = fitted_columns(self, n_features, names)
         label, further = fitted_label(self._label, n_classes, class_labels, self.where)
         s = self.summary
         summary = Summary(s.count, s.mean[order], s.std[order], s.low[order], s.high[order])
@@ -130,7 +132,8 @@ def open_table(
     ignore: Sequence[str] = (),
     impute: Impute | None = None,
     like: TableSource | None = None,
-    delimiter: str = ",",
+    delimiter: str | None = None,
+    expected: Expected | None = None,
     random_state: int = 0,
 ) -> TableSource:
     r"""Open a CSV (also .gz), parquet, .npz or .npy file as data to audit.
@@ -150,7 +153,9 @@ def open_table(
             refuses them. Text always takes the most frequent value.
         like: An earlier table: take its columns, categories and fill values, leave out whatever
             else the file has, and read labels only if ``label`` is given.
-        delimiter: What separates the columns of a CSV file.
+        delimiter: What separates the columns of a CSV file; None tells it from the first rows.
+        expected: What the model takes, if it is known: columns that it does not name are left out,
+            and a label that was not named is looked for; notes say so.
         random_state: Seed of samples.
 
     Raises:
@@ -180,7 +185,7 @@ def open_table(
         None if like is None else like.class_names,
     )
     stream = open_stream(path, label=label, delimiter=delimiter)
-    return _source(stream, choices, random_state)
+    return _source(stream, choices, expected, random_state)
 
 
 def from_arrays(
@@ -196,6 +201,7 @@ def from_arrays(
     ignore: Sequence[str] = (),
     impute: Impute | None = None,
     like: TableSource | None = None,
+    expected: Expected | None = None,
     random_state: int = 0,
     where: str = "X",
 ) -> TableSource:
@@ -215,6 +221,7 @@ def from_arrays(
         ignore: Columns to leave out.
         impute: How missing values are filled.
         like: An earlier table.
+        expected: What the model takes.
         random_state: Seed of samples.
         where: What to call the data in messages and reports.
 
@@ -233,7 +240,7 @@ def from_arrays(
         None if like is None else like.columns,
         None if class_names is None else tuple(str(name) for name in class_names),
     )
-    return _source(stream, choices, random_state)
+    return _source(stream, choices, expected, random_state)
 
 
 def _schema(schema: Schema | str | os.PathLike[str] | None) -> Schema:
@@ -243,7 +250,25 @@ def _schema(schema: Schema | str | os.PathLike[str] | None) -> Schema:
     return schema if isinstance(schema, Schema) else read_schema(schema)
 
 
-def _source(stream: Stream, choices: Choices, random_state: int) -> TableSource:
+def _source(
+    stream: Stream, choices: Choices, expected: Expected | None, random_state: int
+) -> TableSource:
+    """Go through a table once and describe it, with what is known about the model."""
+    notes = stream.notes
+    if expected is not None:
+        choices, further = by_names(stream, choices, expected)
+        notes = (*notes, *further)
+    source = _described(stream, choices, random_state)
+    if expected is not None and source.label is None and choices.like is None:
+        label, further = by_number(stream, source.columns, expected)
+        if label is not None:
+            source = _described(stream, replace(choices, label=label), random_state)
+            notes = (*notes, *further)
+    source.notes = (*notes, *_notes(source))
+    return source
+
+
+def _described(stream: Stream, choices: Choices, random_state: int) -> TableSource:
     """Go through a table once and describe it."""
     label = choices.label_of(stream)
     if choices.like is not None and choices.label is None:
@@ -253,9 +278,7 @@ def _source(stream: Stream, choices: Choices, random_state: int) -> TableSource:
     found = scan(stream, names, choices.wishes(features, label), choices.blocks)
     columns, summary = lay_out(stream, found, features, choices)
     described = None if label is None else build_label(found, label, choices, stream.where)
-    source = TableSource(stream, columns, described, summary, (), random_state)
-    source.notes = _notes(source)
-    return source
+    return TableSource(stream, columns, described, summary, (), random_state)
 
 
 def _notes(source: TableSource) -> tuple[str, ...]:

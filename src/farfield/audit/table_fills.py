@@ -23,7 +23,7 @@ def find_fills(
     if empty and choices.like is None:
         raise InputError(
             f"{stream.where}: columns without a single value: {some(empty)}. Leave them out with "
-            "ignore."
+            "ignore (--ignore COLUMN)."
         )
     fills: dict[str, Fill] = {}
     if choices.like is not None:
@@ -41,8 +41,9 @@ def find_fills(
         earlier = " when opening the earlier table" if choices.like is not None else ""
         raise InputError(
             f"{stream.where}: missing values in {len(lacking)} of {len(features)} columns, "
-            f"{found.rows} rows: {listed}{more}. Fill them with impute='mean', 'median' or "
-            f"'most_frequent'{earlier}, or leave columns out with ignore."
+            f"{found.rows} rows: {listed}{more}. Fill them with impute (--impute) 'mean', "
+            f"'median' or 'most_frequent'{earlier}, or leave columns out with ignore "
+            "(--ignore COLUMN)."
         )
     return fills
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from farfield.audit.columns import Label, TableColumn
 from farfield.audit.table_labels import counted
+from farfield.audit.table_names import find, names_a_label
 from farfield.datasets.column import number_text, some
 from farfield.errors import InputError
 
 if TYPE_CHECKING:
     from farfield.audit.table_source import Source
-
-_LABEL_NAMES = ("y", "label", "labels", "target", "targets", "class", "outcome")
 
 
 def fitted_columns(
@@ -31,20 +30,23 @@ def fitted_columns(
     wanted = [str(name) for name in names]
     if len(wanted) != n_features:
         raise InputError(f"{len(wanted)} feature names for a model that takes {n_features}.")
-    places = _places(source.columns)
-    missing = [name for name in wanted if name not in places]
-    used = [places[name] for name in wanted if name in places]
-    extra = [name for place, name in enumerate(given) if place not in set(used)]
-    if missing or extra:
+    found = find(wanted, _places(source.columns), source.where)
+    missing = [name for name, place in zip(wanted, found, strict=True) if place is None]
+    order = [place for place in found if place is not None]
+    kept = [column for column in source.columns if set(column.features) & set(order)]
+    needed = {place for column in kept for place in column.features}
+    extra = [name for place, name in enumerate(given) if place not in order]
+    if missing or needed != set(order):
         raise InputError(_differences(source, missing, extra))
-    order = used
-    if order == list(range(n_features)):
-        return source.columns, order, ()
+    notes = []
+    if extra:
+        notes.append(f"Columns that the model does not name were left out: {some(extra)}.")
     to = {old: new for new, old in enumerate(order)}
-    columns = tuple(replace(c, features=tuple(to[f] for f in c.features)) for c in source.columns)
-    moved = [name for name, place in zip(wanted, order, strict=True) if place != to[place]]
-    note = f"Columns were put in the model's order ({len(moved)} stood elsewhere)."
-    return columns, order, (note,)
+    columns = tuple(replace(c, features=tuple(to[f] for f in c.features)) for c in kept)
+    if order != sorted(order):
+        moved = sum(place != at for place, at in zip(order, sorted(order), strict=True))
+        notes.append(f"Columns were put in the model's order ({moved} stood elsewhere).")
+    return columns, order, tuple(notes)
 
 
 def _places(columns: Sequence[TableColumn]) -> dict[str, int]:
@@ -64,10 +66,13 @@ def _wrong_number(source: Source, n_features: int) -> str:
     parts = [f"{len(numeric)} numeric columns"] if numeric else []
     parts += [f"{column.name!r} ({len(column.values)} values)" for column in spread[:10]]
     parts += [f"{len(spread) - 10} more categorical columns"] if len(spread) > 10 else []
-    advice = "Leave columns out with ignore, or give all values of a category in the schema."
-    likely = [c.name for c in source.columns if c.name.lower() in _LABEL_NAMES]
+    advice = (
+        "Leave columns out with ignore (--ignore COLUMN), or give all values of a category in the "
+        "schema (--schema)."
+    )
+    likely = [c.name for c in source.columns if names_a_label(c.name)]
     if source.label is None and source.shape[0] > n_features and likely:
-        advice = f"Is {likely[0]!r} the label? Then name it as label. {advice}"
+        advice = f"Is {likely[0]!r} the label? Then name it with label (--label). {advice}"
     names = some(source.feature_names)
     return (
         f"{source.where}: the model takes {n_features} features, the table gives "
@@ -82,9 +87,12 @@ def _differences(source: Source, missing: Sequence[str], extra: Sequence[str]) -
         parts.append(f"the model needs {some(missing)}, which the table does not have")
     if extra:
         parts.append(f"the table has {some(extra)}, which the model does not know")
-    advice = "Rename columns, leave them out with ignore, or give a schema."
-    if extra and not missing and source.label is None:
-        advice = f"Is one of them the label? Then name it as label. {advice}"
+    advice = (
+        "Rename columns, leave them out with ignore (--ignore COLUMN), or give a schema (--schema)."
+    )
+    likely = [name for name in extra if names_a_label(name)]
+    if likely and source.label is None:
+        advice = f"Is {likely[0]!r} the label? Then name it with label (--label). {advice}"
     return f"{source.where}: {'; '.join(parts)}. {advice}"
 
 
@@ -97,7 +105,7 @@ def fitted_label(
     counts = dict(zip(label.words, label.counts, strict=True))
     found = {word: n for word, n in counts.items() if n}
     if labels is not None:
-        words = tuple(_text(value) for value in labels)
+        words = tuple(label_text(value) for value in labels)
         if n_classes is not None and len(words) != n_classes:
             raise InputError(f"{len(words)} class labels for a model with {n_classes} outputs.")
         unknown = {word: n for word, n in found.items() if word not in words}
@@ -142,7 +150,7 @@ def _relabelled(
     )
 
 
-def _text(value: Any) -> str:
+def label_text(value: Any) -> str:
     """Write a model's label as the readers write labels."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and np.isfinite(plain):

@@ -33,12 +33,12 @@ def build_label(found: Scan, name: str, choices: Choices, where: str) -> Label:
         if fraction is not None:
             raise InputError(
                 f"{here} holds fractions such as {fraction}, so it names no classes. For "
-                "regression pass label_kind='number'."
+                "regression pass label_kind='number' (--label-kind number)."
             )
     if found.words[name].overflow:
         raise InputError(
             f"{here} holds more than {len(counts) - 1} different values. For regression pass "
-            "label_kind='number'; otherwise, is it the right column?"
+            "label_kind='number' (--label-kind number); otherwise, is it the right column?"
         )
     return _class_label(name, counts, choices.class_names or choices.schema.classes, here)
 

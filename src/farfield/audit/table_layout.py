@@ -125,7 +125,7 @@ def _categories(name: str, words: Words, where: str) -> tuple[str, ...]:
         raise InputError(
             f"{where}: column {name!r} has {more}{len(words.counts)} different values, too many to "
             f"spread out. It looks like an identifier or free text; leave it out with "
-            f'ignore=[{name!r}], or with kind = "ignore" in the schema.'
+            f'ignore (--ignore {name!r}), or with kind = "ignore" in the schema.'
         ) from error
 
 
@@ -147,7 +147,7 @@ def _check_text(
     if troubles:
         raise InputError(
             f"{where}: text in columns of numbers: {', '.join(troubles)}. Repair it, leave it "
-            "empty if it means missing, or name the column as categorical."
+            "empty if it means missing, or name the column as categorical (--categorical COLUMN)."
         )
 
 

@@ -175,5 +175,5 @@ def _check_kinds(columns: Sequence[Column], where: str) -> None:
     if strange:
         raise InputError(
             f"{where}: columns that are neither numbers, text nor booleans: {', '.join(strange)}. "
-            'Leave them out with ignore=[...], or with kind = "ignore" in the schema.'
+            'Leave them out with ignore (--ignore COLUMN), or with kind = "ignore" in the schema.'
         )

@@ -42,10 +42,15 @@ Examples:
 @click.option("--threshold", default=0.99, show_default=True, help="Confidence that is blind.")
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
 @click.option(
     "--impute",
     type=click.Choice(["mean", "median", "most_frequent"]),
     help="Fill missing values.",
+)
+@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
+@click.option(
+    "--label-kind", type=click.Choice(["class", "number"]), help="Are labels classes or targets?"
 )
 @click.option("--class-names", help="Names of the classes, separated by commas.")
 @click.option("--pair", multiple=True, metavar="X,Y", help="Two features to draw a surface of.")
@@ -77,7 +82,10 @@ def audit(
     threshold: float,
     schema: Path | None,
     categorical: tuple[str, ...],
+    ignore: tuple[str, ...],
     impute: str | None,
+    delimiter: str | None,
+    label_kind: Literal["class", "number"] | None,
     class_names: str | None,
     pair: tuple[str, ...],
     task: Literal["classification", "regression"] | None,
@@ -116,7 +124,10 @@ def audit(
             class_names=class_names.split(",") if class_names else None,
             schema=schema,
             categorical=categorical,
+            ignore=ignore,
             impute=impute,
+            delimiter=delimiter,
+            label_kind=label_kind,
             task=task,
             pairs=pairs,
             samples=samples,

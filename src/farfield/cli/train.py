@@ -41,6 +41,8 @@ Examples:
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: kinds and order of columns.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
+@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
 @click.option("--impute", type=click.Choice(["mean", "median", "most_frequent"]))
 @click.option("--seed", default=0, show_default=True)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
@@ -55,6 +57,8 @@ def train(
     settings: tuple[str, ...],
     schema: Path | None,
     categorical: tuple[str, ...],
+    ignore: tuple[str, ...],
+    delimiter: str | None,
     impute: Any,
     seed: int,
     quiet: bool,
@@ -89,6 +93,8 @@ def train(
             label_kind="number" if method == "regressor" else "class",
             schema=schema,
             categorical=categorical,
+            ignore=ignore,
+            delimiter=delimiter,
             impute=impute,
             random_state=seed,
         )

@@ -19,6 +19,7 @@ from farfield.datasets.arrow import (
 )
 from farfield.datasets.column import Column
 from farfield.datasets.content import opened
+from farfield.datasets.delimiters import sniff
 from farfield.datasets.stream import Stream
 from farfield.errors import FarfieldError, InputError
 
@@ -26,7 +27,8 @@ _BLOCK = 1 << 22
 """Bytes of a CSV file parsed at a time; also the longest row."""
 
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
-_Kind = Literal["empty", "number", "boolean", "text"]
+# Numbers: whole ones, with a decimal point, with a decimal comma.
+_Kind = Literal["empty", "whole", "point", "comma", "boolean", "text"]
 
 
 @final
@@ -62,20 +64,24 @@ class CsvStream(Stream):
     its last row; only then can columns be handed out.
     """
 
-    def __init__(self, path: str | os.PathLike[str], delimiter: str = ",") -> None:
-        if len(delimiter) != 1:
+    def __init__(self, path: str | os.PathLike[str], delimiter: str | None = None) -> None:
+        if delimiter is not None and len(delimiter) != 1:
             raise InputError(f"delimiter must be one character, got {delimiter!r}.")
-        self.where, self._path, self._delimiter = Path(path).name, Path(path), delimiter
+        self.where, self._path = Path(path).name, Path(path)
         self._gzip = check_text(self._path)
+        self._delimiter = sniff(self._path) if delimiter is None else delimiter
         with self._reader() as reader:
             self._header = tuple(reader.schema.names)
         self.names = tuple(name.strip() for name in self._header)
-        check_header(self.names, self.where, delimiter)
+        check_header(self.names, self.where, self._delimiter)
         self.check_names()
         self._kinds: dict[str, _Kind] = dict.fromkeys(self.names, "empty")
+        commas = self._delimiter != ","
         for batch in self._texts(self.names):
             for name, column in zip(self.names, batch.columns, strict=True):
-                self._kinds[name] = _widened(self._kinds[name], column)
+                self._kinds[name] = _widened(self._kinds[name], column, commas)
+        self._check_decimals()
+        self.notes = self._told(delimiter)
 
     def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
         """Yield parsed blocks, cut to size."""
@@ -95,7 +101,7 @@ class CsvStream(Stream):
             return arrow_column(name, column, self.where)
         if kind == "empty":
             return Column(name, "number", np.full(len(column), np.nan), "empty")
-        values = _numbers(column) if kind == "number" else _booleans(column)
+        values = _READERS[kind](column)
         if values is None:
             raise InputError(f"{self.where}: column {name!r} changed while the file was read.")
         return arrow_column(name, values, self.where)
@@ -157,8 +163,29 @@ class CsvStream(Stream):
             )
         return (
             f"{self.where}: not a CSV file with the same number of columns in every row: {fact}. "
-            f"Repair the row, or name the separator with delimiter (now {self._delimiter!r})."
+            "Repair the row, or name the separator with delimiter (--delimiter; now "
+            f"{self._delimiter!r})."
         )
+
+    def _check_decimals(self) -> None:
+        """Refuse decimal commas beside points, which may then stand between thousands."""
+        kinds = self._kinds.items()
+        commas = [name for name, kind in kinds if kind == "comma"]
+        points = [name for name, kind in kinds if kind == "point"]
+        if commas and points:
+            raise InputError(
+                f"{self.where}: column {commas[0]!r} has decimal commas, column {points[0]!r} has "
+                "points. Write all numbers with a decimal point."
+            )
+
+    def _told(self, asked: str | None) -> tuple[str, ...]:
+        """Say what was told from the content."""
+        notes = []
+        if asked is None and self._delimiter != ",":
+            notes.append(f"Columns are separated by {self._delimiter!r}.")
+        if "comma" in self._kinds.values():
+            notes.append("Numbers are written with a decimal comma.")
+        return tuple(notes)
 
 
 def check_text(path: Path) -> bool:
@@ -177,17 +204,34 @@ def check_text(path: Path) -> bool:
     return compressed
 
 
-def _widened(kind: _Kind, column: Any) -> _Kind:
+def _widened(kind: _Kind, column: Any, commas: bool) -> _Kind:
     """Return the kind of a column, seen so far as ``kind``, after some more rows."""
     if kind == "text" or column.null_count == len(column):
         return kind
-    if kind in ("empty", "number"):
+    if kind in ("empty", "whole", "point"):
         numbers = _numbers(column)
+        if numbers is not None and numbers.null_count == len(numbers):
+            return kind
         if numbers is not None:
-            return kind if numbers.null_count == len(numbers) else "number"
+            # Only where commas may be decimal does it matter whether there are points.
+            return "point" if kind == "point" or not commas or _holds(column, ".") else "whole"
+    if commas and kind in ("empty", "whole", "comma") and _decimal_commas(column) is not None:
+        return "comma"
     if kind in ("empty", "boolean") and _booleans(column) is not None:
         return "boolean"
     return "text"
+
+
+def _holds(column: Any, letter: str) -> bool:
+    compute = pyarrow("pyarrow.compute")
+    return bool(compute.any(compute.match_substring(column, letter)).as_py())
+
+
+def _decimal_commas(column: Any) -> Any:
+    """Read text as numbers with a decimal comma, or return None where it is not."""
+    if _holds(column, "."):
+        return None
+    return _numbers(pyarrow("pyarrow.compute").replace_substring(column, ",", "."))
 
 
 def _numbers(column: Any) -> Any:
@@ -216,3 +260,11 @@ def _booleans(column: Any) -> Any:
     if not compute.all(compute.or_(compute.or_(true, false), missing)).as_py():
         return None
     return compute.if_else(missing, None, true)
+
+
+_READERS = {
+    "whole": _numbers,
+    "point": _numbers,
+    "comma": _decimal_commas,
+    "boolean": _booleans,
+}

@@ -32,8 +32,9 @@ def frame_stream(
         where: What to call the data in messages.
     """
     columns = frame_columns(X, names, where)
+    named = names is not None or _has_names(X)
     if y is None:
-        return MemoryStream(columns, where, label)
+        return MemoryStream(columns, where, label, named=named)
     taken = {column.name for column in columns}
     given = label or getattr(y, "name", None)
     name = str(given) if given else next(n for n in _label_names(len(taken)) if n not in taken)
@@ -43,7 +44,13 @@ def frame_stream(
     rows = len(columns[0]) if columns else 0
     if len(labels) != rows:
         raise InputError(f"{where}: {len(labels)} labels for {rows} rows.")
-    return MemoryStream([*columns, labels], where, name)
+    return MemoryStream([*columns, labels], where, name, named=named)
+
+
+def _has_names(X: Any) -> bool:
+    """Whether columns are called something; the numbers that pandas gives them are no names."""
+    names = getattr(X, "column_names", getattr(X, "columns", ()))
+    return any(isinstance(name, str) for name in names)
 
 
 def _label_names(taken: int) -> list[str]:

@@ -27,11 +27,15 @@ class Stream(ABC):
         where: Name of the file, for messages.
         names: Of the columns.
         default_label: Column that holds the labels when the format says so, as .npz does.
+        named: Whether somebody named the columns; if not, they are called x0, x1, ...
+        notes: Sentences about how the file was read.
     """
 
     where: str
     names: tuple[str, ...]
     default_label: str | None = None
+    named: bool = True
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
@@ -50,8 +54,10 @@ class Stream(ABC):
 class MemoryStream(Stream):
     """Columns that are in memory already."""
 
-    def __init__(self, columns: Sequence[Column], where: str, label: str | None = None) -> None:
-        self.where, self.default_label = where, label
+    def __init__(
+        self, columns: Sequence[Column], where: str, label: str | None = None, *, named: bool = True
+    ) -> None:
+        self.where, self.default_label, self.named = where, label, named
         self.names = tuple(column.name for column in columns)
         self.check_names()
         self._columns = dict(zip(self.names, columns, strict=True))
@@ -65,14 +71,14 @@ class MemoryStream(Stream):
 
 
 def open_stream(
-    path: str | os.PathLike[str], *, label: str | None = None, delimiter: str = ","
+    path: str | os.PathLike[str], *, label: str | None = None, delimiter: str | None = None
 ) -> Stream:
     """Open a table; CSV and parquet are streamed, .npz and .npy are loaded.
 
     Args:
         path: The file. Its format is told from its content, not from its name.
         label: Array of labels in an .npz archive, or a second .npy file.
-        delimiter: What separates the columns of a CSV file.
+        delimiter: What separates the columns of a CSV file; None tells it from the first rows.
 
     Raises:
         InputError: Anything in the file that cannot be used.
@@ -92,7 +98,7 @@ def open_stream(
         columns = matrix_columns(inputs, None, where)
         if labels is not None:
             columns.append(label_column(str(label), labels, len(inputs), where))
-        return MemoryStream(columns, where, label)
+        return MemoryStream(columns, where, label, named=False)
     kind = "IDX images" if found == "idx" else "a Python pickle"
     raise InputError(
         f"{where}: this is {kind}, not a table. Tables are CSV, parquet, .npz or .npy files; "
@@ -142,4 +148,4 @@ def _npz_stream(path: str | os.PathLike[str], label: str | None) -> Stream:
     columns = matrix_columns(arrays[inputs], names, where, f"array {inputs!r}")
     if named is not None:
         columns.append(label_column(named, arrays[named], len(arrays[inputs]), where))
-    return MemoryStream(columns, where, named)
+    return MemoryStream(columns, where, named, named=names is not None)

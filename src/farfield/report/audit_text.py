@@ -196,6 +196,7 @@ def _opening(audit: Audit, top: Headline) -> list[str]:
         f"{_name(audit.model.source)}{members}, {made_of}; "
         f"{_name(audit.data.source)}, {plural(audit.data.rows, 'row')}, "
         f"{plural(audit.data.features, 'feature')}.",
+        *(f"Note: {_name(note, 1000)}" for note in audit.data.notes),
     ]
 
 
