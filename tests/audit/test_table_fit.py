@@ -47,6 +47,15 @@ def test_further_columns_are_left_out_with_a_note():
     assert fitted.notes[0] == "Columns that the model does not name were left out: 'dose'."
 
 
+@pytest.mark.parametrize("value", [1e300, -1e39])
+def test_numbers_that_no_model_computes_with_are_named(value):
+    huge = from_arrays(np.array([[1.0, 2.0], [3.0, value]]), features=["a", "b"], where="t.csv")
+    with pytest.raises(
+        InputError, match=r"t.csv: column 'b' holds .*, beyond the range of float32"
+    ):
+        huge.fit_to(2)
+
+
 def test_columns_that_nobody_named_are_taken_as_they_stand():
     plain = from_arrays(np.arange(6.0).reshape(3, 2))
     assert plain.fit_to(2, feature_names=["b", "a"]).notes == ()

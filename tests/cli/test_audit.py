@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
@@ -136,6 +137,66 @@ def test_a_table_without_a_column_the_model_needs(folder, tmp_path):
     )
     assert isinstance(result.exception, InputError)
     assert "age" in str(result.exception)
+
+
+def test_columns_are_matched_by_name_and_forgotten_options_are_told(folder, tmp_path):
+    """Another order, other spelling, another delimiter, decimal commas, more columns, no label."""
+    frame = pd.read_csv(folder / "train.csv")
+    frame.insert(0, "Patient ID", [f"p{k}" for k in range(len(frame))])
+    changed = frame[["outcome", "ward", "Patient ID", "saturation", "age"]]
+    changed = changed.rename(columns={"saturation": "Saturation ", "age": "AGE"})
+    changed.to_csv(tmp_path / "changed.csv", index=False, sep=";", decimal=",")
+    arguments = [
+        "audit",
+        folder / "model.safetensors",
+        "--directions",
+        20,
+        "--out",
+        tmp_path,
+        "--data",
+    ]
+    result = invoke(*arguments, tmp_path / "changed.csv")
+    assert result.exit_code == 0, result.output
+    found = ff.Audit.from_json(tmp_path / "audit.json")
+    assert invoke(*arguments, folder / "train.csv", "--label", "outcome").exit_code == 0
+    plain = ff.Audit.from_json(tmp_path / "audit.json")
+    assert found.health == plain.health
+    assert {each.name.strip().casefold() for each in found.features} == {
+        each.name for each in plain.features
+    }
+    told = " ".join(found.data.notes)
+    for part in (
+        "separated by ';'",
+        "decimal comma",
+        "'outcome' was taken",
+        "'Patient ID'",
+        "order",
+    ):
+        assert part in told
+    assert "Note: Columns are separated by ';'." in result.output
+    assert plain.data.notes == ()
+
+
+def test_options_that_messages_advise_do_what_they_say(folder, tmp_path):
+    frame = pd.read_csv(folder / "train.csv")
+    frame.assign(note=frame["age"]).to_csv(tmp_path / "more.csv", index=False, sep="|")
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    torch.export.save(torch.export.export(network, (torch.zeros(2, 4),)), tmp_path / "m.pt2")
+    arguments = [
+        "audit",
+        tmp_path / "m.pt2",
+        "--data",
+        tmp_path / "more.csv",
+        "--label",
+        "outcome",
+    ]
+    arguments += ["--directions", 10, "--out", tmp_path / "out", "--delimiter", "|"]
+    refused = invoke(*arguments)
+    assert "--ignore COLUMN" in str(refused.exception)
+    assert invoke(*arguments, "--ignore", "note").exit_code == 0
+    wrong = invoke(*arguments, "--ignore", "note", "--label-kind", "number")
+    assert "is not numbers" in str(wrong.exception)
 
 
 def test_a_factory_runs_only_when_it_may(folder, tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,19 @@ def test_no_thread_of_arrow_waits_for_python(write, monkeypatch):
     assert [column.values.tolist() for column in next(open_stream(path).batches(9))] == [[1], [2]]
     packed = write(gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n"), "data.csv.gz")
     assert next(open_stream(packed).batches(9))[0].values.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.csv"])
+def test_spreadsheets_are_refused_with_the_way_out(tmp_path, name):
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    with pytest.raises(InputError, match=f"{name}: this is a spreadsheet; save the sheet as CSV"):
+        open_stream(path)
+    path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500))
+    with pytest.raises(InputError, match="an Excel file of the older kind; save the sheet as CSV"):
+        open_stream(path)
 
 
 def words(column):

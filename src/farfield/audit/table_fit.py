@@ -22,6 +22,7 @@ def fitted_columns(
     source: Source, n_features: int, names: Sequence[str] | None
 ) -> tuple[tuple[TableColumn, ...], list[int], tuple[str, ...]]:
     """Return columns with their places in the model's inputs, the order of inputs, and notes."""
+    _check_range(source)
     given = source.feature_names
     if names is None:
         if len(given) != n_features:
@@ -47,6 +48,21 @@ def fitted_columns(
         moved = sum(place != at for place, at in zip(order, sorted(order), strict=True))
         notes.append(f"Columns were put in the model's order ({moved} stood elsewhere).")
     return columns, order, tuple(notes)
+
+
+def _check_range(source: Source) -> None:
+    """Refuse numbers that no model computes with: beyond the range of float32."""
+    most = float(np.finfo(np.float32).max)
+    for name, low, high in zip(
+        source.feature_names, source.summary.low, source.summary.high, strict=True
+    ):
+        if max(-low, high) > most:
+            worst = high if high > most else low
+            raise InputError(
+                f"{source.where}: column {name!r} holds {worst:g}, beyond the range of float32 "
+                "(3.4e38), in which models compute. Repair the value, or leave it empty and fill "
+                "it with impute (--impute)."
+            )
 
 
 def _places(columns: Sequence[TableColumn]) -> dict[str, int]:

@@ -36,7 +36,16 @@ _UNREADABLE = {
     b"\x89PNG": "a single picture; collect pictures in one array and save it with numpy.savez",
     b"\xff\xd8\xff": "a single picture; collect pictures in one array and save it with numpy.savez",
     b"\x89HDF": "an HDF5 file; save the table as parquet or CSV",
+    b"\xd0\xcf\x11\xe0": "an Excel file of the older kind; save the sheet as CSV (UTF-8)",
 }
+# How the first member of a spreadsheet's zip archive is called, from its byte 30 on.
+_SHEETS = (
+    b"[Content_Types].xml",
+    b"_rels/",
+    b"docProps/",
+    b"xl/",
+    b"mimetypeapplication/vnd.oasis",
+)
 # Deflate cannot make data more than 1,032 times smaller, so that larger promises are false.
 _DEFLATE = 1032
 
@@ -49,12 +58,14 @@ def detect(path: str | os.PathLike[str]) -> Format:
     """
     where = Path(path).name
     with opened(path) as file:
-        start = file.read(8)
+        start = file.read(64)
     if not start:
         raise InputError(f"{where}: the file is empty. Check that it was copied completely.")
     for magic, what in _UNREADABLE.items():
         if start.startswith(magic):
             raise InputError(f"{where}: this is {what}.")
+    if start.startswith(b"PK") and start[30:].startswith(_SHEETS):
+        raise InputError(f"{where}: this is a spreadsheet; save the sheet as CSV (UTF-8).")
     if start[:2] == b"\0\0" and len(start) >= 4 and start[2] in range(0x08, 0x0F):
         return "idx"
     for magic, name in _FORMATS.items():

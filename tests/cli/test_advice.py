@@ -1,0 +1,65 @@
+"""Whatever messages and pages advise can be done."""
+
+import ast
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+import farfield as ff
+from farfield.cli import farfield as command
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(Path(ff.__file__).parent.rglob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Not the variables of style sheets: var(--line), --line: red.
+OPTION = re.compile(r"(?<![\w-])(?<!var\()--[a-z][a-z-]*(?![\w:-])")
+
+
+def options():
+    found = {"--help"}
+    for group in (command, *command.commands.values()):
+        for parameter in group.params:
+            if isinstance(parameter, click.Option):
+                found |= {*parameter.opts, *parameter.secondary_opts}
+    return found
+
+
+def test_options_named_in_the_code_exist():
+    known, wrong = options(), []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = OPTION.findall(node.value)
+                wrong += [(path.name, name) for name in named if name not in known]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_named_in_the_documentation_exist(page):
+    assert set(OPTION.findall(page.read_text("utf-8"))) <= options()
+
+
+def test_arguments_named_in_messages_exist():
+    """Whatever is written as ``name=value`` is an argument of some function or class."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in MODULES]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    arguments |= {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
+    texts = [
+        part.value
+        for node in nodes
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    advised = {name for text in texts for name in re.findall(r"\b([a-z_]+)=['\[]", text)}
+    assert "label_kind" in advised
+    assert advised <= arguments
+
+
+def test_readers_of_tables_take_what_messages_about_tables_advise():
+    table = {"--ignore", "--delimiter", "--categorical", "--schema", "--impute", "--label"}
+    for name, more in (("audit", {"--label-kind", "--task"}), ("train", set())):
+        assert table | more <= {opt for each in command.commands[name].params for opt in each.opts}
