@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from farfield.budget import Budget, allowance
 from farfield.datasets.column import Column, Impute, is_number
 from farfield.datasets.content import MOST_BYTES, detect, too_large, whole
 from farfield.datasets.table import Choices, LabelKind, Table, build_table
@@ -98,6 +99,7 @@ def read_parquet(
     with damaged_parquet(where):
         file = parquet.ParquetFile(arrow.BufferReader(content))
         # Equal values take no room in the file, but all of theirs in memory.
+        check_cells(file.metadata, Path(path).stat().st_size, where)
         size = 8 * file.metadata.num_rows * file.metadata.num_columns
         if size > MOST_BYTES:
             raise InputError(f"{where}: {too_large(size)}")
@@ -116,6 +118,13 @@ def pyarrow(module: str) -> Any:
             "Reading CSV and parquet files needs pyarrow, which is not installed. "
             "Install it with: pip install 'farfield[data]'"
         ) from error
+
+
+def check_cells(metadata: Any, size: int, where: str) -> None:
+    """Refuse a parquet file whose cells are out of all proportion to its bytes."""
+    cells = metadata.num_rows * max(1, metadata.num_columns)
+    what = f"{where}: {metadata.num_rows} rows of {metadata.num_columns} columns, as floats,"
+    Budget(allowance(size)).spend(8 * cells, what)
 
 
 @contextmanager

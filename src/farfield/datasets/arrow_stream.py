@@ -13,6 +13,7 @@ from farfield.datasets.arrow import (
     MISSING,
     arrow_column,
     arrow_columns,
+    check_cells,
     check_header,
     damaged_parquet,
     pyarrow,
@@ -38,6 +39,7 @@ class ParquetStream(Stream):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.where, self._path = Path(path).name, Path(path)
         with self._file() as file:
+            check_cells(file.metadata, self._path.stat().st_size, self.where)
             names = file.schema_arrow.names
         self.names = tuple(name for name in names if not name.startswith("__index_level_"))
         self.check_names()

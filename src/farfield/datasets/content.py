@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from farfield.budget import Budget, allowance
 from farfield.errors import InputError
 from farfield.files import regular
 
@@ -88,14 +89,28 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             if not compressed:
                 yield raw
                 return
+            budget = Budget(allowance(raw.seek(0, os.SEEK_END)))
+            raw.seek(0)
             with gzip.GzipFile(fileobj=raw) as plain:
-                yield cast(IO[bytes], plain)
+                yield cast(IO[bytes], _Unpacked(plain, budget, Path(path).name))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
             f"{Path(path).name}: the gzip file is cut off or damaged ({error}). Copy it again."
         ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+class _Unpacked:
+    """What comes out of a compressed file, as far as its size allows."""
+
+    def __init__(self, file: gzip.GzipFile, budget: Budget, where: str) -> None:
+        self._file, self._budget, self._where = file, budget, where
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size if size >= 0 else 1 << 24)
+        self._budget.spend(len(piece), f"{self._where}: the gzip file")
+        return piece
 
 
 def whole(path: str | os.PathLike[str]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.budget import Budget, allowance
 from farfield.datasets.content import GZIP, exactly, impossible, opened
 from farfield.errors import InputError
 
@@ -54,6 +55,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
                 f"{where}: {what} are promised, {size:,} bytes; the file has {packed:,}. Is it cut "
                 "off, or damaged?"
             )
+        # Images of bytes become floats.
+        Budget(allowance(packed)).spend(8 * math.prod(shape), f"{where}: {what}, as floats,")
         content = exactly(file, size, where, what)
     if len(shape) > 8:
         raise InputError(f"{where}: {len(shape)} dimensions; images have 3, labels 1.")

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.budget import Budget, allowance
 from farfield.datasets.content import exactly, opened
 from farfield.errors import InputError
 
@@ -31,10 +32,11 @@ def read_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
     [[1, 0], [0, 1]]
     """
     with opened(path) as file:
-        return parse_npy(file, Path(path).name)
+        budget = Budget(allowance(Path(path).stat().st_size))
+        return parse_npy(file, Path(path).name, budget)
 
 
-def parse_npy(file: IO[bytes], where: str, size: int | None = None) -> NDArray[Any]:
+def parse_npy(file: IO[bytes], where: str, budget: Budget, size: int | None = None) -> NDArray[Any]:
     """Read an array from an open file; ``size`` is that of the whole file, where it is known."""
     start = file.read(8)
     if start[:6] != _MAGIC or len(start) < 8 or start[6] not in (1, 2):
@@ -52,6 +54,8 @@ def parse_npy(file: IO[bytes], where: str, size: int | None = None) -> NDArray[A
             f"{where}: {what} take {promised:,} bytes, but the archive holds {size:,}. Is it "
             "damaged?"
         )
+    # Whole numbers of one byte become floats of eight.
+    budget.spend(count * max(8, dtype.itemsize), f"{where}: {what}, as floats,")
     content = exactly(file, promised, where, what)
     try:
         array = np.frombuffer(content, dtype=dtype, count=count) if promised else np.empty(0, dtype)

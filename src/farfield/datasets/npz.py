@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.budget import Budget, allowance
 from farfield.datasets.column import Column, Impute, text_column
 from farfield.datasets.content import MOST_BYTES, impossible, too_large
 from farfield.datasets.npy import parse_npy
@@ -89,7 +90,8 @@ def load_arrays(
         if absent:
             raise InputError(f"{where}: no array {absent}. The arrays are {names}.")
         wanted = [*needed, *(name for name in optional if name in names)]
-        return {name: _load(archive, f"{name}.npy", where) for name in wanted}
+        budget = Budget(allowance(Path(path).stat().st_size))
+        return {name: _load(archive, f"{name}.npy", where, budget) for name in wanted}
 
 
 def array_names(path: str | os.PathLike[str]) -> list[str]:
@@ -137,7 +139,7 @@ def _check_start(start: bytes, where: str) -> None:
         raise InputError(f"{where}: one bare array, not an .npz archive. Use numpy.savez.")
 
 
-def _load(archive: zipfile.ZipFile, name: str, where: str) -> NDArray[Any]:
+def _load(archive: zipfile.ZipFile, name: str, where: str, budget: Budget) -> NDArray[Any]:
     """Load one array, its promises checked before anything is allocated."""
     info = archive.getinfo(name)
     here = f"{where}: array {name.removesuffix('.npy')!r}"
@@ -151,7 +153,7 @@ def _load(archive: zipfile.ZipFile, name: str, where: str) -> NDArray[Any]:
             "promised. Is the file damaged?"
         )
     with archive.open(info) as file:
-        return parse_npy(file, here, info.file_size)
+        return parse_npy(file, here, budget, info.file_size)
 
 
 def label_column(name: str, values: NDArray[Any], rows: int, where: str) -> Column:
