@@ -7,7 +7,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench docs clean
+.PHONY: help setup demo test check format fuzz bench docs clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ check: $(READY) ## Run the linters and the type checker
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+SECONDS ?= 60
+fuzz: $(READY) ## Give every reader hostile files; SECONDS=600 SEED=1 say for how long, and which
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks

@@ -69,7 +69,7 @@ def table():
 def csv():
     return [
         b'a,b,c\n1,x,true\n2.5,"y ""z""",false\n,?,true\n4,x,\n',
-        "é,b\n1e300,\r\n 7 ,nan".encode(),
+        "é,b\n1e300,2\r\n 7 ,nan".encode(),
     ]
 
 
@@ -168,10 +168,8 @@ def estimators():
 
 
 def guards():
-    X, y = table()
-    X, y = np.tile(X, (20, 1)) + np.random.default_rng(3).normal(size=(120, 3)), np.tile(y, 20)
-    safe = ff.guard(fitted().module_, X.astype(np.float32), y)
-    return [written(safe.save)]
+    X = np.random.default_rng(3).normal(size=(120, 3))
+    return [written(ff.guard(fitted(), X).save)]
 
 
 def audits():
@@ -183,7 +181,7 @@ def audits():
 def schemas():
     return [
         b'order = ["a", "b"]\n[features.a]\nmin = 0\nmax = 1.5\nunit = "kg"\n'
-        b'[features.b]\nkind = "category"\nvalues = ["x", "y"]\n[label]\nname = "y"\n'
+        b'[features.b]\nkind = "categorical"\nvalues = ["x", "y"]\n[label]\ncolumn = "y"\n'
     ]
 
 

@@ -1,11 +1,13 @@
 """Fitted estimators as one safetensors file with JSON in its header; no pickle."""
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
@@ -15,10 +17,10 @@ from torch import Tensor, nn
 
 from farfield.errors import InputError
 from farfield.estimators.encoding import decode, encode
-from farfield.files import replacing
+from farfield.estimators.header import VERSION, Estimator, parse
+from farfield.files import regular, replacing
 from farfield.networks.description import build, describe
 
-VERSION = 1
 KEY = "farfield"
 # Learned attributes that are networks; everything else that ends in "_" is plain data.
 NETWORKS = ("instances_", "module_", "estimator_")
@@ -57,41 +59,50 @@ def load(
         device: Where the networks go.
         module: The function that builds the network, if the estimator was made with one.
     """
-    if not Path(path).is_file():
-        raise InputError(f"no file at {os.fspath(path)!r}")
+    where = os.fspath(path)
+    size = regular(path).stat().st_size
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
             if KEY not in metadata:
                 raise InputError(
-                    f"{os.fspath(path)!r} is a safetensors file, but not one of farfield's: its "
-                    f"header has no {KEY!r} entry"
+                    f"{where!r} is a safetensors file, but not one of farfield's: its header has "
+                    f"no {KEY!r} entry"
                 )
-            header = _header(metadata[KEY], path)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise InputError(
-            f"{os.fspath(path)!r} is not a farfield file, or it is damaged: {error}"
-        ) from error
+            record = parse(metadata[KEY], where)
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+            _check_shapes(record, "", shapes, size, where)
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{where!r} is not a farfield file, or it is damaged: {error}") from error
     try:
-        return _restore(header["estimator"], "", tensors, module, dtype, torch.device(device))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"the header of {os.fspath(path)!r} is damaged: {error!r}") from error
+        return _restore(record, "", tensors, module, dtype, torch.device(device))
+    except InputError:
+        raise
+    # What parameters and weights that do not belong together can make of a constructor.
+    except (
+        *(KeyError, TypeError, AttributeError, ValueError, RuntimeError, OverflowError),
+    ) as error:
+        raise InputError(f"the header of {where!r} is damaged: {error!r:.300}") from error
 
 
-def _header(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the header and check that this version can read the file."""
-    try:
-        header = json.loads(text)
-        version = int(header["version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the header of {os.fspath(path)!r} is damaged: {error!r}") from error
-    if version > VERSION:
+def _check_shapes(
+    record: Estimator, prefix: str, shapes: Mapping[str, Sequence[int]], size: int, where: str
+) -> None:
+    """Refuse counts that the tensors do not bear out, before anything is made of them."""
+    features = record.learned.get("n_features_in_", 1)
+    if features > size:
+        raise InputError(f"{where!r} claims {features} features in {size} bytes; it is damaged")
+    if record.estimator is not None:
+        _check_shapes(record.estimator, f"{prefix}estimator.", shapes, size, where)
+        return
+    own = [shape for name, shape in shapes.items() if name.startswith(prefix)]
+    counts = {tuple(shape[:1]) for shape in own}
+    if counts != {(record.instances,)} or not any(math.prod(shape) for shape in own):
         raise InputError(
-            f"{os.fspath(path)!r} has format version {version}, this farfield reads up to "
-            f"{VERSION}; update farfield"
+            f"the weights in {where!r} do not fit its network: {record.instances} instances, but "
+            f"tensors of {sorted(counts)[:5]}"
         )
-    return dict(header)
 
 
 def _collect(estimator: Any, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -121,7 +132,7 @@ def _collect(estimator: Any, prefix: str, tensors: dict[str, Tensor]) -> dict[st
 
 
 def _restore(
-    record: dict[str, Any],
+    record: Estimator,
     prefix: str,
     tensors: dict[str, Tensor],
     module: Callable[[], nn.Module] | None,
@@ -129,11 +140,11 @@ def _restore(
     device: torch.device,
 ) -> Any:
     """Rebuild an estimator from its description."""
-    kind = _class(record["class"])
-    parameters = {name: decode(value) for name, value in record["parameters"].items()}
+    kind = _class(record.type)
+    parameters = {name: decode(value) for name, value in record.parameters.items()}
     inner = None
-    if "estimator" in record:
-        inner = _restore(record["estimator"], f"{prefix}estimator.", tensors, module, dtype, device)
+    if record.estimator is not None:
+        inner = _restore(record.estimator, f"{prefix}estimator.", tensors, module, dtype, device)
         parameters["estimator"] = inner
     elif parameters.get("module") is not None:
         if module is None:
@@ -143,24 +154,65 @@ def _restore(
             )
         parameters["module"] = module
     estimator = kind(**parameters)
-    for name, value in record["learned"].items():
+    check = getattr(estimator, "_check_settings", None) or estimator._check
+    check()
+    for name, value in record.learned.items():
         setattr(estimator, name, decode(value))
+    needed = ["n_features_in_", *(["classes_"] if hasattr(kind, "predict_proba") else [])]
+    missing = [name for name in needed if name not in record.learned]
+    if missing:
+        raise InputError(f"the file's {record.type} lacks {', '.join(missing)}")
     if inner is not None:
+        if any(np.any(getattr(inner, each) != getattr(estimator, each)) for each in needed):
+            raise InputError("the file's estimator and the one inside of it do not agree")
         estimator._restore_instances(inner)
         return estimator
     own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-    estimator.instances_ = []
-    for index in range(record["instances"]):
-        instance = build(record["network"], module)
+    estimator.instances_ = _instances(record, own, module, dtype, device)
+    estimator.module_ = estimator.instances_[0]
+    if module is None:
+        _check_outputs(estimator)
+    return estimator
+
+
+def _check_outputs(estimator: Any) -> None:
+    """Refuse a network that does not take the features, or does not give the classes."""
+    network = estimator.module_
+    number = next(network.parameters(), next(network.buffers(), torch.zeros(())))
+    with torch.no_grad():
+        rows = torch.zeros(1, estimator.n_features_in_, device=number.device, dtype=number.dtype)
+        outputs = network(rows).shape
+    classes = len(estimator.classes_) if hasattr(estimator, "classes_") else outputs[-1]
+    if tuple(outputs) not in ((1, classes), (1, 1)) or (classes > 2 and outputs[-1] == 1):
+        raise InputError(
+            f"the file's network gives {tuple(outputs)} numbers for one row and {classes} classes"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and len(names) != estimator.n_features_in_:
+        raise InputError(f"the file names {len(names)} of {estimator.n_features_in_} features")
+
+
+def _instances(
+    record: Estimator,
+    own: Mapping[str, Tensor],
+    module: Callable[[], nn.Module] | None,
+    dtype: torch.dtype | None,
+    device: torch.device,
+) -> list[nn.Module]:
+    """Build the networks and give them their weights."""
+    assert record.network is not None
+    description = record.network.model_dump()
+    instances = []
+    for index in range(record.instances or 0):
+        instance = build(description, module)
         try:
             state = {name: tensor[index].clone() for name, tensor in own.items()}
             instance.load_state_dict(state, assign=True)
         except (RuntimeError, IndexError) as error:
             raise InputError(f"the file's weights do not fit its network: {error}") from error
         instance.requires_grad_(False).eval()
-        estimator.instances_.append(instance.to(device=device, dtype=dtype))
-    estimator.module_ = estimator.instances_[0]
-    return estimator
+        instances.append(instance.to(device=device, dtype=dtype))
+    return instances
 
 
 def _class(name: str) -> Any:

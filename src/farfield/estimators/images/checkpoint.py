@@ -37,12 +37,12 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 "path, or remove it"
             )
         header = json.loads(text)
-        if not isinstance(header, dict):
-            raise ValueError("its header is not a JSON object")
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
             f"{path} is not a checkpoint, or it is damaged: {error}; remove it to start anew"
         ) from error
+    if not isinstance(header, dict):
+        raise InputError(f"{path} is not a checkpoint: its header is no JSON object; remove it")
     return tensors, header
