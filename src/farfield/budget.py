@@ -17,8 +17,9 @@ from farfield.errors import FarfieldError, InputError
 
 # Whatever its size, a file may unpack to 256 MiB, and 64 bytes for each byte that it has.
 BYTES_FLOOR, BYTES_PER_BYTE = 2**28, 64
-# Whatever its size, a model may take 2**28 operations for each row, and 2**12 for each byte.
-OPERATIONS_FLOOR, OPERATIONS_PER_BYTE = 2**28, 2**12
+# Whatever its size, a model may take 2**23 operations for each row, and 2**12 for each byte of its
+# weights: every weight may be used at some thousand places of an image.
+OPERATIONS_FLOOR, OPERATIONS_PER_BYTE = 2**23, 2**12
 
 
 def allowance(size: int) -> int:
@@ -34,7 +35,7 @@ def operations(size: int) -> int:
     """How many operations for each row a model with ``size`` bytes of weights may ask for.
 
     >>> operations(0), operations(1_000_000)
-    (268435456, 4364435456)
+    (8388608, 4104388608)
     """
     return OPERATIONS_FLOOR + OPERATIONS_PER_BYTE * size
 

@@ -234,6 +234,91 @@ def test_a_small_file_cannot_ask_for_a_large_value(name, save):
         ff.capture(save(nodes, shape, weights))
 
 
+def deep(count, first):
+    """Many steps one after another."""
+    nodes = [make_node(*first, ["v0"])]
+    nodes += [make_node("Relu", [f"v{k}"], [f"v{k + 1}"]) for k in range(count)]
+    return [*nodes, make_node("ReduceSum", [f"v{count}", "a"], ["y"], keepdims=0)]
+
+
+WORK_BOMBS = {
+    "a maximum of a million": (
+        [
+            make_node("Expand", ["x", "n"], ["e"]),
+            make_node("ReduceMax", ["e", "a"], ["y"], keepdims=0),
+        ],
+        (2, 1),
+        {"n": np.array([1, 2, 10**6]), "a": np.array([2])},
+    ),
+    "windows of a million": (
+        [
+            make_node("Tile", ["x", "n"], ["t"]),
+            make_node("MaxPool", ["t"], ["p"], kernel_shape=[1000, 1000]),
+            make_node("Flatten", ["p"], ["y"]),
+        ],
+        (2, 1, 1),
+        {"n": np.array([1, 1, 1001, 1001])},
+    ),
+    "wide and deep": (
+        deep(300, ("Expand", ["x", "n"])),
+        (2, 1),
+        {"n": np.array([1, 2, 10**6]), "a": np.array([2])},
+    ),
+    "places in fractions": (
+        [make_node("Resize", ["x", "", "n"], ["r"]), make_node("Flatten", ["r"], ["y"])],
+        (2, 1),
+        {"n": np.array([1, 1, 2**22], np.float32)},
+    ),
+    "a convolution of constants": (
+        [
+            make_node("Expand", ["k", "n"], ["w"]),
+            make_node("Conv", ["w", "w"], ["c"]),
+            make_node("Expand", ["c", "n"], ["b"]),
+            make_node("Conv", ["b", "w"], ["d"], pads=[1000, 1000]),
+            make_node("ReduceSum", ["d"], ["s"], keepdims=0),
+            make_node("Mul", ["x", "s"], ["y"]),
+        ],
+        (2,),
+        {"k": np.ones((1, 1, 1), np.float32), "n": np.array([1, 1, 10**6])},
+    ),
+    "a list of positions": (
+        [
+            make_node("Expand", ["z", "n"], ["i"]),
+            make_node("Gather", ["x", "i"], ["y"], axis=1),
+        ],
+        (2,),
+        {"z": np.array(0), "n": np.array([2**21])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORK_BOMBS)
+def test_a_small_file_cannot_ask_for_much_work(name, save):
+    path = save(*WORK_BOMBS[name])
+    with pytest.raises(CaptureError, match=r"may ask for|more than") as caught:
+        ff.capture(path)
+    assert path.stat().st_size < 10_000
+    assert isinstance(caught.value, UnsupportedOperation) or "\n" not in str(caught.value)
+
+
+def test_a_small_network_on_large_images_is_within_the_budget(save):
+    """Three thousand weights, each at fifty thousand places."""
+    weights = {
+        "a": np.full((16, 3, 3, 3), 0.1, np.float32),
+        "b": np.full((16, 16, 3, 3), 0.1, np.float32),
+        "c": np.full((16, 2), 0.1, np.float32),
+    }
+    nodes = [
+        make_node("Conv", ["x", "a"], ["h"], pads=[1, 1, 1, 1]),
+        make_node("Relu", ["h"], ["r"]),
+        make_node("Conv", ["r", "b"], ["k"], pads=[1, 1, 1, 1]),
+        make_node("GlobalMaxPool", ["k"], ["g"]),
+        make_node("Flatten", ["g"], ["f"]),
+        make_node("MatMul", ["f", "c"], ["y"]),
+    ]
+    assert ff.capture(save(nodes, (3, 64, 64), weights)).classes == 2
+
+
 def test_many_constants_together_are_bounded(save):
     nodes = [make_node("ConstantOfShape", ["n"], [f"b{i}"], name=f"n{i}") for i in range(40)]
     nodes += [

@@ -77,8 +77,8 @@ def outline(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
         ValueError: If the inputs do not fit; PyTorch raises errors of its own kinds as well.
     """
     if target in ELEMENTWISE:
-        shapes = [tensor.shape for tensor in _tensors(args)]
-        return _empty(torch.broadcast_shapes(*shapes))
+        shapes = {tuple(tensor.shape) for tensor in _tensors(args)}
+        return _empty(shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes))
     if target in _SHAPES:
         return _empty(_SHAPES[target](*args))
     if target is aten.mean.dim:

@@ -18,6 +18,7 @@ from torch import Tensor
 import farfield.graph.onnx.operators  # noqa: F401 - importing it registers the operators
 from farfield.errors import CaptureError
 from farfield.graph.network import Label
+from farfield.graph.onnx.constants import can_compute, compute
 from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domain, opsets
 from farfield.graph.onnx.heads import Graph, find_labels, find_scores
 from farfield.graph.onnx.inputs import Inputs, read_inputs
@@ -157,21 +158,14 @@ def _apply(
     """Read one node; note why if that is not possible."""
     domain = normal_domain(proto.domain)
     title = f"{domain or 'onnx'}.{proto.op_type}"
-    read = OPERATORS.get((domain, proto.op_type))
-    if read is None:
-        reason = ""
-        if domain not in OPSETS:
-            reason = f"an operator of its own ({domain})"
-        elif proto.op_type in CONTROL_FLOW:
-            reason = "control flow"
-        trace.missing(title, reason)
-        return ()
     if any(item in lost for item in proto.input):
+        if (domain, proto.op_type) not in OPERATORS:
+            trace.missing(title, _why_unknown(domain, proto.op_type))
         return ()
     inputs = [values[item] if item else None for item in proto.input]
     count = len(trace.steps)
     try:
-        result = read(trace, read_node(file, proto, inputs, versions))
+        result = _read(trace, file, proto, inputs, versions)
     except Refusal as refusal:
         del trace.steps[count:]
         trace.missing(title, str(refusal))
@@ -184,6 +178,29 @@ def _apply(
         trace.missing(title, f"cannot be read: {text[0][:200]}")
         return ()
     return result if isinstance(result, tuple) else (result,)
+
+
+def _read(
+    trace: Trace,
+    file: ModelFile,
+    proto: NodeProto,
+    inputs: list[Value | None],
+    versions: dict[str, int],
+) -> Value | tuple[Value | None, ...]:
+    """Read a node as ATen; compute it where that is not known and everything it reads is."""
+    domain = normal_domain(proto.domain)
+    read = OPERATORS.get((domain, proto.op_type))
+    if not domain and can_compute(proto, inputs):
+        return compute(trace, proto, inputs, versions[""])
+    if read is None:
+        raise Refusal(_why_unknown(domain, proto.op_type))
+    return read(trace, read_node(file, proto, inputs, versions))
+
+
+def _why_unknown(domain: str, name: str) -> str:
+    if domain not in OPSETS:
+        return f"an operator of its own ({domain})"
+    return "control flow" if name in CONTROL_FLOW else ""
 
 
 def _program(trace: Trace, output: Value | None, scores: str, file: ModelFile) -> Program:

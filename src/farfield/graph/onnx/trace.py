@@ -17,7 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.budget import Budget, allowance, operations
 from farfield.errors import CaptureError
+from farfield.graph.onnx.effort import effort
 from farfield.graph.onnx.outline import outline
 from farfield.graph.onnx.recognise import recognise
 from farfield.graph.program import FREE, SIZE, Program, Ref, Source, Step
@@ -27,8 +29,10 @@ ROWS, OTHER_ROWS = 1_000_003, 998_244_353
 INPUT = "x"
 # Per row of input; a layer of this size takes a hundred megabytes for each row.
 MOST_ELEMENTS = 2**24
-# Beyond the weights themselves: room for tables and shapes that a file computes.
-SPARE_ELEMENTS = 2**24
+# Operations that every number of the input allows for: the data brings it along.
+PER_INPUT = 2**4
+# How many numbers may be listed one by one: positions, sizes, repeats.
+MOST_LISTED = 2**20
 
 
 class Refusal(Exception):  # noqa: N818 - caught by the reader, never seen outside
@@ -92,14 +96,25 @@ class Trace:
         self.fixed_rows = fixed_rows
         self.input = Data(INPUT, _meta(torch.empty((ROWS, *input_shape), device="meta")))
         self.width = math.prod(input_shape)
-        self._room = SPARE_ELEMENTS
+        self.room = Budget(allowance(0), "bytes", CaptureError)
+        self.work = Budget(operations(0) + PER_INPUT * self.width, "operations", CaptureError)
         self._names: dict[int, str] = {}
         self._rows: Ref | None = None
 
     def weight(self, tensor: Tensor) -> Known:
         """Take in a tensor of the file; what it may be folded into grows with it."""
-        self._room += 4 * tensor.numel()
+        self.room.grow(allowance(tensor.nbytes) - allowance(0))
+        self.work.grow(operations(tensor.nbytes) - operations(0))
         return Known(tensor)
+
+    def spend(self, work: int, room: int = 0) -> None:
+        """Account for operations, and bytes of constants, before they are made.
+
+        Raises:
+            CaptureError: If they are more than a file of this size may ask for.
+        """
+        self.work.spend(work, str(self.source))
+        self.room.spend(room, str(self.source))
 
     def apply(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call an ATen operation: computed if everything is known, else written as a step."""
@@ -126,6 +141,7 @@ class Trace:
                 f"{self.source} makes {size} numbers for each row, more than {MOST_ELEMENTS}; "
                 "the file is damaged, or the model too large to be followed"
             )
+        self.spend(effort(target, _map(args, _shadow), meta, ROWS))
         step = Step(
             name=f"v{len(self.steps)}",
             target=target,
@@ -205,14 +221,10 @@ class Trace:
         return Ref(self._names[key])
 
     def _reserve(self, target: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        """Keep the results of folding within a multiple of the weights."""
-        meta = outline(target, _map(args, _shadow), _map(kwargs, _shadow))
-        self._room -= meta.numel()
-        if self._room < 0:
-            raise CaptureError(
-                f"{self.source} computes a constant of shape {tuple(meta.shape)}, far larger than "
-                "the weights in the file; the file is damaged or was made to exhaust memory"
-            )
+        """Keep the results of folding within what the file's size allows."""
+        shadows = _map(args, _shadow)
+        meta = outline(target, shadows, _map(kwargs, _shadow))
+        self.spend(effort(target, shadows, meta, ROWS), 8 * meta.numel())
 
 
 def shape_of(value: Value) -> Known:
@@ -232,6 +244,8 @@ def plain(value: Value, what: str) -> list[Any]:
         raise Refusal(f"its {what} depend on the input")
     if value.other is not None:
         raise Refusal(f"its {what} depend on the number of rows")
+    if value.tensor.numel() > MOST_LISTED:
+        raise Refusal(f"lists {value.tensor.numel()} {what}, more than {MOST_LISTED}")
     return list(value.tensor.flatten().tolist())
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 
-from farfield.errors import CaptureError
 from farfield.graph.onnx.node import Node, as_float, operator
 from farfield.graph.onnx.operators.padding import Windows, read_windows, share
 from farfield.graph.onnx.trace import Known, Refusal, Trace, Value
 
 aten = torch.ops.aten
-# Multiplications for one row; the largest published image classifiers need a hundredth of it.
-MOST_PRODUCTS = 2**40
 
 
 @operator("Conv")
@@ -26,7 +22,6 @@ def convolution(trace: Trace, node: Node) -> Any:
     if windows.begin != windows.end:
         value = trace.apply(aten.constant_pad_nd.default, value, windows.pad_list, 0.0)
         padding = [0] * windows.dims
-    _check_effort(trace, windows.counts(ceil=False), weight)
     return trace.apply(
         aten.convolution.default,
         value,
@@ -55,7 +50,6 @@ def transposed_convolution(trace: Trace, node: Node) -> Any:
     if len(extra) != windows.dims or min(extra) < 0:
         raise Refusal(f"has output_padding {extra}")
     begin, end = _crops(node, windows, extra)
-    _check_effort(trace, value.shape[2:], weight)
     symmetric = begin == end
     result = trace.apply(
         aten.convolution.default,
@@ -126,12 +120,3 @@ def batch_norm(trace: Trace, node: Node) -> Any:
 
 def _float(value: Value) -> Value:
     return as_float(value) if isinstance(value, Known) else value
-
-
-def _check_effort(trace: Trace, places: tuple[int, ...], weight: Value) -> None:
-    products = math.prod(places) * math.prod(weight.shape)
-    if products > MOST_PRODUCTS:
-        raise CaptureError(
-            f"{trace.source} multiplies {products} times for each row, more than {MOST_PRODUCTS}; "
-            "the file is damaged, or the model too large to be followed"
-        )

@@ -12,6 +12,8 @@ from farfield.graph.onnx.operators.selecting import pick
 from farfield.graph.onnx.trace import MOST_ELEMENTS, ROWS, Refusal, Trace, plain, sizes_of
 
 HALF = Fraction(1, 2)
+# Where each place of the output lies is computed in fractions.
+PER_PLACE = 2**8
 # Where the centre of an output lies in the input: (place, factor, length of the input).
 COORDINATES: dict[str, Callable[[int, int, int], Fraction]] = {
     "half_pixel": lambda place, factor, _: (place + HALF) / factor - HALF,
@@ -47,6 +49,7 @@ def resize(trace: Trace, node: Node) -> Any:
     for axis, factor in enumerate(_factors(node, value.shape, modern)):
         length = value.shape[axis]
         if factor > 1:
+            trace.spend(PER_PLACE * factor * length)
             centres = (coordinate(place, factor, length) for place in range(factor * length))
             places = [min(max(rounding(centre), 0), length - 1) for centre in centres]
             value = pick(trace, value, axis, places)
