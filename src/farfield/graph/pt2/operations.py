@@ -99,6 +99,10 @@ def check_pieces(target: Any, arguments: dict[str, Any], count: int, where: str)
         raise CaptureError(f"{where} makes {pieces} tensors and names {count}; the file is damaged")
 
 
+# Products in matrices and convolutions are cheaper than anything that is done number by number.
+AT_ONCE = 8
+
+
 def work(target: Any, tensors: Sequence[Tensor], kernel: int, result: Any) -> int:
     """How many numbers an operation reads, multiplies and writes for one row, from above."""
     outputs = result if isinstance(result, (list, tuple)) else (result,)
@@ -106,10 +110,10 @@ def work(target: Any, tensors: Sequence[Tensor], kernel: int, result: Any) -> in
     written = sum(_elements(each.shape) for each in outputs if isinstance(each, Tensor))
     packet = getattr(target, "overloadpacket", None)
     if packet in PRODUCTS:
-        return sum(read) + written * max(_elements(t.shape[-1:]) for t in tensors)
+        return sum(read) + written * max(_elements(t.shape[-1:]) for t in tensors) // AT_ONCE
     if packet in CONVOLUTIONS:
         weight = tensors[1].shape
-        return sum(read) + max(written, read[0]) * _elements(weight[1:])
+        return sum(read) + max(written, read[0]) * _elements(weight[1:]) // AT_ONCE
     if packet is aten.einsum or packet in RECURRENT:
         return written + math.prod(max(each, 1) for each in read)
     return sum(read) + written * kernel
