@@ -37,9 +37,7 @@ class Sharpened(nn.Module):
 
 def subject_of(model):
     network = ff.capture(model, torch.from_numpy(X[:1]))
-    return SimpleNamespace(
-        exact=True, task="classification", rows=X, network=network, spread=lambda count: X[:count]
-    )
+    return SimpleNamespace(exact=True, task="classification", rows=X, labels=Y, network=network)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +62,18 @@ def test_another_model_is_refused_and_a_slightly_other_one_told():
     told = crosscheck(Sharpened(model, 1.05), subject_of(model), open_data(X, Y))
     assert len(told) == 1
     assert "not quite the model" in told[0]
+
+
+def test_likelihoods_are_compared_too():
+    model = nn.Linear(2, 2)
+    nn.init.constant_(model.weight, 0.0)
+    model.bias.data = torch.tensor([9.0, -9.0])
+    told = crosscheck(Sharpened(model, 1.5), subject_of(model), open_data(X, Y))
+    assert told == []  # below what float32 can tell
+    model.bias.data = torch.tensor([4.1, -4.1])
+    told = crosscheck(Sharpened(model, 1.4), subject_of(model), open_data(X, Y))
+    assert len(told) == 1
+    assert "negative log-likelihood" in told[0]
 
 
 def test_a_single_logit_that_is_small_on_the_data_is_no_probability():

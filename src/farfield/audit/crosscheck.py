@@ -22,6 +22,8 @@ from farfield.errors import CaptureError, FarfieldError
 ROWS, NUMBERS = 256, 1 << 22
 # What float32 may make of a probability; models in half precision differ by more.
 ROUNDING = 1e-3
+# The same of a negative log-likelihood, and below which float32 sees no probability.
+LIKELIHOOD, PRECISION = 1e-2, 1e-6
 # On average over rows and classes: no rounding does this.
 WRONG = 0.02
 
@@ -43,8 +45,9 @@ def crosscheck(original: Any, subject: Subject, source: Source) -> list[str]:
     """
     if not subject.exact or subject.task == "regression":
         return []
-    count = min(ROWS, max(1, NUMBERS // max(1, subject.rows[0].size)))
-    rows = subject.spread(count)
+    count = min(ROWS, max(1, NUMBERS // max(1, subject.rows[0].size)), len(subject.rows))
+    places = np.linspace(0, len(subject.rows) - 1, count).round().astype(int)
+    rows: Floats = subject.rows[places]
     own = _ask(original, rows, source)
     if own is None:
         return []
@@ -54,23 +57,39 @@ def crosscheck(original: Any, subject: Subject, source: Source) -> list[str]:
             f"the captured model has {read.shape[1]} classes, the model itself gives "
             f"{own.shape[1]} probabilities; audit it by evaluation: evidence='sampled'"
         )
+    if _is_logit(subject, own, read):
+        own = np.concatenate([expit(-own[:, 1:]), expit(own[:, 1:])], axis=1)
     gap = np.nan_to_num(np.abs(own - read), nan=1.0)
-    if subject.network.one_logit and subject.network.head == "none":
-        # One output may be a logit although it lies between 0 and 1 on all of these rows.
-        as_logit = np.abs(expit(own[:, 1:]) - read[:, 1:])
-        gap = as_logit if as_logit.max() < gap.max() else gap
     seen = (
         f"on {len(rows)} rows of the data, its probabilities differ from the model's own by up to "
         f"{gap.max():.2g} ({gap.mean():.2g} on average)"
     )
+    likely = True
+    if subject.labels is not None:
+        here, there = (_nll(p, subject.labels[places]) for p in (read, own))
+        seen += f", its negative log-likelihood is {here:.4g} for {there:.4g}"
+        likely = abs(here - there) <= LIKELIHOOD * (1.0 + there)
     if gap.mean() > WRONG:
         raise CaptureError(
             f"the captured model is not the model: {seen}, so its far field would be another "
             "model's; audit it by evaluation: evidence='sampled'"
         )
-    if gap.max() <= ROUNDING:
+    if gap.max() <= ROUNDING and likely:
         return []
     return [f"The captured model is not quite the model: {seen}; is it in half precision?"]
+
+
+def _is_logit(subject: Subject, own: Floats, read: Floats) -> bool:
+    """Whether one output is a logit although it lies between 0 and 1 on all of these rows."""
+    if not subject.network.one_logit or subject.network.head != "none":
+        return False
+    as_logit = np.abs(expit(own[:, 1]) - read[:, 1]).max()
+    return bool(as_logit < np.abs(own[:, 1] - read[:, 1]).max())
+
+
+def _nll(p: Floats, labels: Any) -> float:
+    """Mean negative log-likelihood; what float32 cannot tell from zero counts as its precision."""
+    return float(-np.log(np.maximum(p[np.arange(len(p)), labels], PRECISION)).mean())
 
 
 def _ask(original: Any, rows: Floats, source: Source) -> Floats | None:
