@@ -64,6 +64,12 @@ def test_another_model_is_refused_and_a_slightly_other_one_told():
     assert "not quite the model" in told[0]
 
 
+def test_many_classes_do_not_hide_a_difference():
+    model = net(500)
+    with pytest.raises(CaptureError, match="not the model"):
+        crosscheck(Sharpened(model, 9.0), subject_of(model), open_data(X, Y))
+
+
 def test_likelihoods_are_compared_too():
     model = nn.Linear(2, 2)
     nn.init.constant_(model.weight, 0.0)

@@ -24,7 +24,7 @@ ROWS, NUMBERS = 256, 1 << 22
 ROUNDING = 1e-3
 # The same of a negative log-likelihood, and below which float32 sees no probability.
 LIKELIHOOD, PRECISION = 1e-2, 1e-6
-# On average over rows and classes: no rounding does this.
+# How much probability moves from class to class, on average over rows: no rounding does this.
 WRONG = 0.02
 
 
@@ -60,16 +60,17 @@ def crosscheck(original: Any, subject: Subject, source: Source) -> list[str]:
     if _is_logit(subject, own, read):
         own = np.concatenate([expit(-own[:, 1:]), expit(own[:, 1:])], axis=1)
     gap = np.nan_to_num(np.abs(own - read), nan=1.0)
+    moved = gap.sum(axis=1).mean() / 2
     seen = (
         f"on {len(rows)} rows of the data, its probabilities differ from the model's own by up to "
-        f"{gap.max():.2g} ({gap.mean():.2g} on average)"
+        f"{gap.max():.2g} ({moved:.2g} moved between classes on average)"
     )
     likely = True
     if subject.labels is not None:
         here, there = (_nll(p, subject.labels[places]) for p in (read, own))
         seen += f", its negative log-likelihood is {here:.4g} for {there:.4g}"
         likely = abs(here - there) <= LIKELIHOOD * (1.0 + there)
-    if gap.mean() > WRONG:
+    if moved > WRONG:
         raise CaptureError(
             f"the captured model is not the model: {seen}, so its far field would be another "
             "model's; audit it by evaluation: evidence='sampled'"
