@@ -33,6 +33,7 @@ _PUBLIC = {
         "check_monotonicity", "first_reaching", "iterate_pieces", "linearize", "slice_plane",
     ),
     "farfield.graph": ("Network", "capture"),
+    "farfield.guard.envelope": ("Envelope", "envelope"),
     "farfield.guard.model": ("GuardedModel",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from farfield.exact import slice_plane as slice_plane
     from farfield.graph import Network as Network
     from farfield.graph import capture as capture
+    from farfield.guard.envelope import Envelope as Envelope
+    from farfield.guard.envelope import envelope as envelope
     from farfield.guard.model import GuardedModel as GuardedModel
     from farfield.guard.protect import guard as guard
 

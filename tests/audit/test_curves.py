@@ -63,7 +63,20 @@ def test_a_surface_is_the_model_on_a_grid():
     assert found.regions == len(plane)
     assert len(found.boundaries) == len(plane.boundaries())
     assert found.edges
+    assert found.points
     assert all(label == 0 for _, _, label in found.points)
+
+
+def test_surfaces_show_cells_unless_rows_are_asked_for():
+    subject = random_subject(inputs=3, labels=np.zeros(200, dtype=np.int64))
+    x, y = subject.moving[:2]
+    rng = np.random.default_rng(0)
+    rows = {tuple(map(float, f"{a:.5g} {b:.5g}".split())) for a, b, *_ in subject.rows}
+    cells = {point[:2] for point in curves.surface(subject, x, y, rng).points}
+    assert 0 < len(cells) < 40
+    assert not cells & rows
+    shown = {point[:2] for point in curves.surface(subject, x, y, rng, show_rows=True).points}
+    assert len(shown & rows) > 150
 
 
 def test_surfaces_of_ensembles_have_no_regions_but_mutual_information():

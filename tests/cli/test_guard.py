@@ -62,3 +62,118 @@ def test_promises_and_places_that_cannot_be(folder, tmp_path):
         assert isinstance(result.exception, InputError), result.output
         assert message in str(result.exception)
         assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory):
+    """README's own files: model.onnx, and a table with its label column."""
+    pytest.importorskip("skl2onnx")
+    from skl2onnx import to_onnx
+    from sklearn.neural_network import MLPClassifier
+
+    home = tmp_path_factory.mktemp("readme")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    model = MLPClassifier((8,), solver="lbfgs", max_iter=5000, random_state=0).fit(X, y)
+    (home / "model.onnx").write_bytes(to_onnx(model, X[:1]).SerializeToString())
+    lines = [
+        "a,b,c,outcome",
+        *(",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True)),
+    ]
+    (home / "train.csv").write_text("\n".join(lines) + "\n")
+    return home
+
+
+def command_line(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments])
+
+
+def test_the_lines_of_the_readme(readme, tmp_path):
+    out = tmp_path / "safe.onnx"
+    model, data = readme / "model.onnx", readme / "train.csv"
+    result = command_line("guard", model, "--data", data, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "column 'outcome' was taken for it" in result.output
+    before, after = (onnxruntime.InferenceSession(path) for path in (model, out))
+    assert [i.name for i in before.get_inputs()] == [i.name for i in after.get_inputs()]
+    assert [o.name for o in before.get_outputs()] == [o.name for o in after.get_outputs()]
+    rows = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
+    feed = {before.get_inputs()[0].name: rows}
+    assert before.run(None, feed)[0].tolist() == after.run(None, feed)[0].tolist()
+    verified = command_line("verify", out)
+    assert verified.exit_code == 0, verified.output
+    assert verified.output.startswith("verified")
+    shown = command_line(
+        "audit",
+        out,
+        "--data",
+        data,
+        "--label",
+        "outcome",
+        "--out",
+        tmp_path / "audit",
+        "--max-blind",
+        0,
+        "--directions",
+        10,
+        "--quiet",
+    )
+    assert shown.exit_code == 0, shown.output
+    found = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    assert found["verdict"]["blind"] == 0.0
+    assert found["model"]["source"] == str(out)
+
+
+def test_forests_are_guarded_and_audited(readme, tmp_path):
+    from skl2onnx import to_onnx
+    from sklearn.ensemble import RandomForestClassifier
+
+    table = np.genfromtxt(readme / "train.csv", delimiter=",", skip_header=1, dtype=np.float32)
+    forest = RandomForestClassifier(5, random_state=0).fit(table[:, :3], table[:, 3].astype(int))
+    model, out = tmp_path / "forest.onnx", tmp_path / "safe.onnx"
+    model.write_bytes(to_onnx(forest, table[:1, :3]).SerializeToString())
+    result = command_line(
+        "guard", model, "--data", readme / "train.csv", "-o", out, "--label", "outcome"
+    )
+    assert result.exit_code == 0, result.output
+    assert command_line("verify", out, "--json").exit_code == 0
+    shown = command_line(
+        "audit",
+        out,
+        "--data",
+        readme / "train.csv",
+        "--label",
+        "outcome",
+        "--out",
+        tmp_path / "audit",
+        "--max-blind",
+        0,
+        "--directions",
+        10,
+        "--quiet",
+    )
+    assert shown.exit_code == 0, shown.output
+
+
+def test_tampered_files_are_refused_everywhere(readme, tmp_path):
+    import onnx
+
+    out = tmp_path / "safe.onnx"
+    arguments = ("--data", readme / "train.csv", "--label", "outcome")
+    command_line("guard", readme / "model.onnx", *arguments, "-o", out)
+    model = onnx.load(str(out))
+    (unit,) = [t for t in model.graph.initializer if t.name == "farfield/covered.unit"]
+    unit.CopyFrom(onnx.numpy_helper.from_array(np.array(1e30), unit.name))
+    onnx.save(model, str(out))
+    assert command_line("verify", out).exit_code == 1
+    result = command_line("audit", out, *arguments, "--out", tmp_path / "audit")
+    assert isinstance(result.exception, InputError)
+    assert "does not keep its promise" in str(result.exception)
+
+
+def test_verify_says_what_it_cannot_read(tmp_path, folder):
+    (tmp_path / "nothing.onnx").write_text("text")
+    for path in (tmp_path / "nothing.onnx", tmp_path / "none", folder / "model.safetensors"):
+        result = command_line("verify", path)
+        assert isinstance(result.exception, InputError), result.output

@@ -29,11 +29,10 @@ def test_ccu_never_exceeds_its_bound(mixed, moons):
 def test_ccu_is_uniform_beyond_its_radius(mixed, moons):
     radius = mixed.certificate_radius(0.01)
     assert 0 < radius < math.inf
-    back, _ = mixed.metric.inverse()
     angles = torch.linspace(0, 2 * math.pi, 500, dtype=torch.float64)
     circle = torch.stack([angles.cos(), angles.sin()], dim=1)
     for factor in (1.0, 1.1, 3.0, 100.0):
-        rows = (circle * radius * factor) @ back + mixed.metric.mean
+        rows = mixed.metric.inputs(circle * radius * factor)
         assert mixed.predict_proba(rows.numpy()).max() <= 0.51 + 1e-9
     with pytest.raises(InputError, match="epsilon"):
         mixed.certificate_radius(0.7)

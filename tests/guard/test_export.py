@@ -50,7 +50,7 @@ def test_onnx_of_other_kinds(mlp, table, tmp_path):
     rows = torch.cat([rows, torch.tensor(table, dtype=torch.float32)])
     for model, options in [
         (members, {"categorical": [(3, 4, 5, 6), 7]}),
-        (mlp(8, 6, 3), {"features": True}),
+        (mlp(8, 6, 3), {}),
     ]:
         safe = guard(model, table, **options)
         safe.to_onnx(tmp_path / "other.onnx")
@@ -63,7 +63,7 @@ def test_onnx_of_images(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3))
     images = torch.rand(60, 2, 6, 6)
-    safe = guard(model, images, prototypes=4)
+    safe = guard(model, images)
     safe.to_onnx(tmp_path / "images.onnx")
     rows = torch.cat([images, images * 100])
     got, _ = run_onnx(tmp_path / "images.onnx", rows)

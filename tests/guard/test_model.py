@@ -1,29 +1,28 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 import farfield as ff
-from farfield.errors import InputError
 from farfield.guard import guard
-from farfield.guard.model import temper
 
 
 def test_the_predicted_class_is_the_same_everywhere(safe, everywhere):
     own, guarded = safe.unguarded(everywhere), safe(everywhere)
-    finite = torch.isfinite(own).all(dim=1)
+    finite = ~torch.isnan(own).any(dim=1)
     assert bool((own.argmax(dim=1) == guarded.argmax(dim=1))[finite].all())
     # Also when probabilities are what is compared, however hot the temperature.
     answer = torch.softmax(guarded, dim=1)
     assert bool((own.argmax(dim=1) == answer.argmax(dim=1))[finite].all())
+    p, plain = safe.predict_proba(everywhere), safe.own_proba(everywhere)
+    assert (p.argmax(axis=1) == plain.argmax(axis=1))[finite.numpy()].all()
 
 
 def test_nothing_changes_inside(safe, classifier, moons):
     rows = torch.tensor(moons[0], dtype=torch.float32)
-    hot = safe.temperature(rows)
-    inside = hot == 1.0
+    inside = torch.from_numpy(safe.is_inside(rows))
     assert float(inside.double().mean()) >= 0.99
     with torch.no_grad():
         own = classifier.module_(rows)
@@ -32,37 +31,13 @@ def test_nothing_changes_inside(safe, classifier, moons):
 
 
 def test_every_class_is_uniform_far_away(safe, everywhere):
-    far = safe.units(everywhere).norm(dim=1) >= safe.certificate.radius
+    far = safe.covered.length(everywhere) >= safe.certificate.radius
+    assert bool((safe.covered.distance(everywhere)[far] >= 1.0).all())
     top = torch.softmax(safe(everywhere), dim=1).amax(dim=1)
     assert int(far.sum()) > 1000
     assert float(top[far].max()) <= safe.certificate.largest_probability
+    assert safe.predict_proba(everywhere)[far.numpy()].max() <= 0.51
     assert float(torch.softmax(safe.unguarded(everywhere), dim=1).amax(dim=1)[far].min()) > 0.9
-
-
-def test_the_shortcut_changes_no_number(safe, moons):
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.tensor(moons[0], dtype=torch.float32)
-    rows = torch.cat([rows, rows + torch.randn(rows.shape, generator=generator) * 0.2])
-    with torch.no_grad():
-        slow = temper(safe.unguarded(rows), safe.temperature(rows))
-        assert safe.shortcut is not None
-        assert bool(safe.shortcut(rows).any())
-        assert float((safe(rows) - slow).abs().max()) <= 1e-6
-        sure = safe.shortcut(rows)
-    assert bool((safe.temperature(rows)[sure] == 1.0).all())
-
-
-@pytest.mark.parametrize("kind", ["full", "diagonal"])
-def test_the_shortcut_knows_what_single_precision_does_to_the_mean(mlp, kind):
-    # Steps of single precision at a million are a third of the standard deviation.
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(400, 2)) * [0.2, 1.0] + [1e6 - 0.03, 0.0]
-    safe = guard(mlp(2, 8, 2).float(), rows, metric=kind, prototypes=8)
-    steps = torch.arange(-40, 41) * 2.0**-4
-    grid = torch.cartesian_prod(1e6 + steps, torch.linspace(-4, 4, 401)).float()
-    sure = safe.shortcut(grid)
-    assert bool((safe.temperature(grid)[sure] == 1.0).all())
-    assert bool((safe.temperature(grid) == 1.0).any())
 
 
 def test_one_row_and_many_agree(safe, everywhere):
@@ -71,11 +46,21 @@ def test_one_row_and_many_agree(safe, everywhere):
     assert float((together - apart).abs().max()) <= 1e-5
 
 
-def test_nan_stays_nan_and_infinity_is_not_an_answer(safe):
-    out = safe(torch.tensor([[float("nan"), 0.0]]))
-    assert bool(torch.isnan(out).any())
-    with pytest.raises(InputError, match="NaN"):
-        safe.probabilities([[float("nan"), 0.0]])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e300, -1e300])
+def test_values_that_are_no_values_get_the_uniform_answer(safe, value):
+    rows = np.array([[value, 0.0], [0.5, value]])
+    p = safe.predict_proba(rows)
+    assert p == pytest.approx(0.5, abs=1e-6)
+    assert not safe.is_inside(rows).any()
+    assert float(torch.softmax(safe(torch.from_numpy(rows)), dim=1).max()) <= 0.51
+
+
+def test_empty_batches_and_half_precision_inputs(safe, moons):
+    assert safe.predict_proba(np.zeros((0, 2))).shape == (0, 2)
+    assert safe.is_inside(np.zeros((0, 2))).shape == (0,)
+    assert safe(torch.zeros(0, 2)).shape == (0, 2)
+    rows = moons[0][:20].astype(np.float16)
+    assert np.allclose(safe.predict_proba(rows), safe.predict_proba(rows.astype(np.float64)))
 
 
 def test_a_model_that_overflows_gets_the_uniform_answer(mlp):
@@ -89,22 +74,6 @@ def test_a_model_that_overflows_gets_the_uniform_answer(mlp):
     assert torch.softmax(safe(huge), dim=1).max().item() == pytest.approx(1 / 3, abs=1e-5)
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_size=5),
-    st.floats(1.0, 1e300, exclude_min=True),
-)
-def test_tempering_keeps_the_first_of_the_largest(values, hot):
-    logits = torch.tensor([values])
-    out = temper(logits, torch.tensor([hot], dtype=torch.float64))
-    assert int(out.argmax()) == int(logits.argmax())
-    # Probabilities of logits that differ by less than rounding are equal, before and after.
-    p = torch.softmax(out, dim=1)[0]
-    assert p[int(logits.argmax())] == p.max()
-    if float(torch.tensor(hot, dtype=torch.float64).float()) > 1.0:
-        assert float(out.max()) == 0.0
-
-
 def test_double_precision_models_have_no_end_either(mlp):
     safe = guard(mlp(2, 8, 2).double(), np.random.default_rng(0).normal(size=(60, 2)))
     far = torch.tensor([[1e100, 1.0], [1e200, -1e200], [1e300, 1e300]], dtype=torch.float64)
@@ -114,16 +83,69 @@ def test_double_precision_models_have_no_end_either(mlp):
     assert bool((out.argmax(dim=1) == safe.unguarded(far).argmax(dim=1)).all())
 
 
-def test_moving_to_another_type_leaves_the_guard_exact(classifier, moons):
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_moving_to_another_type_leaves_the_guard_exact(classifier, moons, kind):
     safe = guard(classifier, moons[0])
-    before = {name: value.clone() for name, value in safe.near.named_buffers()}
-    moved = safe.double()
-    assert moved.dtype == torch.float64
-    assert moved(torch.zeros(1, 2)).dtype == torch.float64
-    for name, value in moved.near.named_buffers():
+    before = {name: value.clone() for name, value in safe.covered.named_buffers()}
+    moved = safe.to(kind)
+    assert moved.dtype == kind
+    for name, value in moved.covered.named_buffers():
         assert value.dtype == before[name].dtype
-        assert torch.equal(value, before[name])
-    assert moved.certificate.verify(moved)
+        assert torch.equal(value.nan_to_num(), before[name].nan_to_num())
+    assert moved.verify()
+    far = torch.randn(300, 2) * torch.logspace(1, 4, 300)[:, None]
+    far = far[moved.covered.distance(far) >= 1.0]
+    assert float(torch.softmax(moved(far), dim=1).max()) <= moved.certificate.largest_probability
+
+
+def test_autocast_does_not_touch_the_guard(safe, everywhere):
+    far = everywhere[safe.covered.distance(everywhere) >= 1.0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = safe(far)
+        hot = safe.covered(far)
+    assert float(torch.softmax(out.float(), dim=1).max()) <= safe.certificate.largest_probability
+    assert torch.equal(hot, safe.covered(far))
+
+
+def test_state_brings_the_scale_and_the_certificate(classifier, moons):
+    first = guard(classifier, moons[0])
+    other = guard(classifier, moons[0], epsilon=0.05, radii=4.0)
+    assert float(first.covered.unit) != float(other.covered.unit)
+    other.load_state_dict(first.state_dict())
+    assert other.certificate == first.certificate
+    assert other.verify()
+    rows = torch.randn(100, 2) * 10
+    assert torch.equal(first(rows), other(rows))
+
+
+def test_deep_copies_are_guards(safe, everywhere):
+    again = copy.deepcopy(safe)
+    assert again.verify()
+    assert torch.equal(again(everywhere), safe(everywhere))
+
+
+@pytest.fixture(params=["trace", "export", "compile"])
+def traced(request, classifier, moons):
+    """Traced on rows that are all inside: nothing may depend on that."""
+    safe = guard(classifier, moons[0])
+    example = torch.tensor(moons[0][:4], dtype=torch.float32)
+    assert safe.is_inside(example).all()
+    with torch.no_grad():
+        if request.param == "trace":
+            return safe, torch.jit.trace(safe, example)
+        if request.param == "export":
+            shapes = ({0: torch.export.Dim("rows")},)
+            return safe, torch.export.export(safe, (example,), dynamic_shapes=shapes).module()
+        compiled = torch.compile(safe, backend="eager", fullgraph=True)
+        compiled(example)
+        return safe, compiled
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_the_guard_survives_tracing(traced, everywhere):
+    safe, other = traced
+    with torch.no_grad():
+        assert torch.allclose(other(everywhere), safe(everywhere), atol=1e-6)
 
 
 def test_the_far_field_is_uniform(safe):
@@ -151,7 +173,7 @@ def test_single_logits_become_two(mlp, head):
     own = inner(x).detach()
     assert torch.equal(safe.unguarded(x), torch.cat([torch.zeros_like(own), own], dim=1))
     assert safe(x * 1e6).shape == (100, 2)
-    assert safe.certificate.verify(safe)
+    assert safe.verify()
 
 
 def test_ensembles_guard_the_mean(mlp):
@@ -161,14 +183,39 @@ def test_ensembles_guard_the_mean(mlp):
     x = torch.tensor(rows, dtype=torch.float32)
     with torch.no_grad():
         mean = torch.stack([torch.softmax(m(x), dim=1) for m in members]).mean(dim=0)
-    inside = safe.temperature(x) == 1.0
+    inside = torch.from_numpy(safe.is_inside(x))
     assert torch.equal(safe.probabilities(x)[inside], mean[inside])
     assert torch.allclose(torch.softmax(safe(x), dim=1)[inside], mean[inside], atol=1e-6)
     far = x * 1e5
     assert float(safe.probabilities(far).max()) <= safe.certificate.largest_probability
-    assert bool((safe(far).argmax(dim=1) == safe.unguarded(far).argmax(dim=1)).all())
     assert safe.certificate.members == 3
-    assert safe.certificate.verify(safe)
+    assert safe.verify()
+
+
+class Fixed(nn.Module):
+    """The same logits for every row."""
+
+    def __init__(self, *logits):
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(logits))
+        self.last = nn.Linear(2, len(logits))
+        nn.init.zeros_(self.last.weight)
+
+    def forward(self, x):
+        return self.last(x) * 0.0 + self.logits
+
+
+def test_near_ties_of_ensembles_keep_their_class():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 2))
+    for _ in range(30):
+        gap = float(rng.normal() * 10.0 ** rng.uniform(-8, -5))
+        shift = float(rng.normal())
+        safe = guard([Fixed(shift, -shift + gap), Fixed(-shift, shift)], rows, held_out=None)
+        x = torch.from_numpy(rng.normal(size=(20, 2)) * 10.0 ** rng.uniform(0, 20, (20, 1)))
+        own = safe.own_proba(x).argmax(axis=1)
+        assert (safe.predict_proba(x).argmax(axis=1) == own).all()
+        assert (safe(x).argmax(dim=1).numpy() == own).all()
 
 
 def test_scikit_learn_models_run_in_double_precision(moons):
@@ -180,7 +227,9 @@ def test_scikit_learn_models_run_in_double_precision(moons):
     model = make_pipeline(StandardScaler(), net).fit(*moons)
     safe = guard(model, moons[0])
     assert safe.certificate.dtype == "float64"
-    assert np.allclose(safe.predict_proba(moons[0]), model.predict_proba(moons[0]), atol=1e-6)
+    inside = safe.is_inside(moons[0])
+    own = model.predict_proba(moons[0])
+    assert np.allclose(safe.predict_proba(moons[0])[inside], own[inside], atol=1e-6)
 
 
 def test_the_user_s_model_is_not_touched(mlp):
@@ -199,21 +248,11 @@ def test_images_are_guarded_in_pixel_space():
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
     )
     images = torch.rand(120, 1, 8, 8)
-    safe = guard(model, images, prototypes=8)
+    safe = guard(model, images)
     assert "root mean square" in safe.certificate.metric
     far = images * 1e4
     assert float(torch.softmax(safe(far), dim=1).max()) <= safe.certificate.largest_probability
-    assert safe.certificate.verify(safe)
-
-
-def test_a_second_guard_on_features_only_heats(classifier, moons, safe):
-    both = guard(classifier, moons[0], features=True)
-    x = torch.randn(200, 2) * 2
-    assert bool((both.temperature(x) >= safe.temperature(x)).all())
-    assert bool((both.temperature(x) > safe.temperature(x)).any())
-    assert any("no promise" in note for note in both.certificate.notes)
-    assert both.certificate.verify(both)
-    assert bool((both(x).argmax(dim=1) == safe(x).argmax(dim=1)).all())
+    assert safe.verify()
 
 
 def test_capture_of_the_inside(safe):

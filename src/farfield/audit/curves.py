@@ -34,6 +34,8 @@ MOST_SEGMENTS = 6_000
 # How many products of weights and values the last 99.9% of one ray may cost: a second.
 WALKING = 5e9
 POINTS = 300
+# Cells of the grid that shows where data is, along each side, and the rows that one needs.
+FEWEST_CELLS, MOST_CELLS, LEAST_IN_CELL = 6, 24, 5
 LAYERS = ("confidence", "predictive_entropy", "mutual_information", "gradient")
 
 
@@ -95,8 +97,18 @@ def units(subject: Subject) -> int:
     return total
 
 
-def surface(subject: Subject, x: Moving, y: Moving, rng: np.random.Generator) -> Surface:
-    """Evaluate two features on a grid, all others at the median row, with exact regions."""
+def surface(
+    subject: Subject, x: Moving, y: Moving, rng: np.random.Generator, *, show_rows: bool = False
+) -> Surface:
+    """Evaluate two features on a grid, all others at the median row, with exact regions.
+
+    Args:
+        subject: What is audited.
+        x: The feature along the columns.
+        y: The feature along the rows.
+        rng: Chooses rows to show.
+        show_rows: Whether to show a sample of the rows, and not only where many of them are.
+    """
     across, up = x.places[0], y.places[0]
     extent = (*_window(subject, x), *_window(subject, y))
     grid = GRID if subject.centre.size <= WIDE else GRID // 2
@@ -126,7 +138,9 @@ def surface(subject: Subject, x: Moving, y: Moving, rng: np.random.Generator) ->
         edges=() if plane is None else _edges(plane),
         boundaries=() if plane is None else _boundaries(plane),
         regions=None if plane is None else len(plane),
-        points=_points(subject, across, up, extent, rng),
+        points=_points(subject, across, up, extent, rng)
+        if show_rows
+        else _cells(subject, across, up, extent),
     )
 
 
@@ -186,6 +200,28 @@ def _as_bytes(values: Floats) -> tuple[str, tuple[float, float]]:
     scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
     text = base64.b64encode(np.round(255 * scaled).astype(np.uint8).tobytes()).decode()
     return text, (low, high)
+
+
+def _cells(
+    subject: Subject, across: int, up: int, extent: tuple[float, float, float, float]
+) -> tuple[tuple[float, float, int], ...]:
+    """Where the data is: centres of the cells of a grid that hold enough rows of a class.
+
+    A report is passed on, and a row may be a patient: what it shows are cells, not rows.
+    """
+    count = int(np.clip(np.sqrt(len(subject.rows) / 4), FEWEST_CELLS, MOST_CELLS))
+    x, y = subject.rows[:, across], subject.rows[:, up]
+    labels = np.full(len(x), -1) if subject.labels is None else subject.labels
+    found = []
+    for label in np.unique(labels):
+        own = labels == label
+        counts, left, bottom = np.histogram2d(
+            x[own], y[own], bins=count, range=(extent[:2], extent[2:])
+        )
+        for i, j in np.argwhere(counts >= LEAST_IN_CELL):
+            middle = (left[i] + left[i + 1]) / 2, (bottom[j] + bottom[j + 1]) / 2
+            found.append((float(f"{middle[0]:.5g}"), float(f"{middle[1]:.5g}"), int(label)))
+    return tuple(found)
 
 
 def _points(

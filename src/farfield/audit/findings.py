@@ -266,7 +266,8 @@ class Surface:
         edges: Borders of the exact linear regions: segments ``(x0, y0, x1, y1)``.
         boundaries: Decision boundaries inside of the regions, as segments.
         regions: How many regions there are in the window; ``None`` if they were not computed.
-        points: A sample of the data: ``(x, y, class)``; class -1 without labels.
+        points: Where the data is, ``(x, y, class)``, class -1 without labels: centres of the cells
+            of a grid with at least five rows; if that was asked for, a sample of the rows.
     """
 
     x: str

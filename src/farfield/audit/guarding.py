@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
+from farfield.audit.black_box import BlackBox
 from farfield.audit.findings import Comparison, End, Feature, GuardedFeature
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate
 from farfield.guard.compare import Side, compare
 from farfield.guard.falsify import falsify
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 from farfield.guard.protect import guard
 
@@ -26,11 +27,12 @@ MOVED = 100
 
 def guarded(
     subject: Subject, rows: Floats, labels: Any, *, radii: float, epsilon: float, seed: int
-) -> GuardedModel:
+) -> GuardedModel | GuardedFunction:
     """Guard a subject's model on rows of its data; one-hot blocks are categories."""
     blocks = [list(feature.places) for feature in subject.moving if feature.categorical]
-    return guard(
-        subject.network,
+    network = subject.network
+    safe = guard(
+        (lambda X: network.probabilities(X)[0]) if isinstance(network, BlackBox) else network,
         rows,
         radii=radii,
         epsilon=epsilon,
@@ -38,6 +40,8 @@ def guarded(
         categorical=blocks or None,
         random_state=seed,
     )
+    assert isinstance(safe, GuardedModel | GuardedFunction)
+    return safe
 
 
 def before_and_after(
@@ -47,7 +51,7 @@ def before_and_after(
     threshold: float,
     seed: int,
     table: Sequence[Feature] = (),
-    given: GuardedModel | None = None,
+    given: GuardedModel | GuardedFunction | None = None,
 ) -> Comparison:
     """Compare with a given guard, or with one that is fitted on most of the sampled rows.
 
@@ -83,21 +87,20 @@ def before_and_after(
             "radius in data radii": certificate.radii,
             "epsilon": certificate.epsilon,
             "classes": float(certificate.classes),
-            "prototypes": float(certificate.prototypes),
-            "training rows unchanged": certificate.training.share,
             "unseen rows unchanged": found.identical,
+            "training rows unchanged": certificate.training.share,
             "rows with the same class": found.same_class,
             "largest probability allowed beyond the radius": certificate.largest_probability,
             "largest probability an attack found there": attack.largest,
+            "views": ", ".join(view.name for view in certificate.views),
             "metric": certificate.metric,
-            "growth": certificate.method,
         },
         features=_features(subject, safe, table),
     )
 
 
 def _features(
-    subject: Subject, safe: GuardedModel, table: Sequence[Feature]
+    subject: Subject, safe: GuardedModel | GuardedFunction, table: Sequence[Feature]
 ) -> tuple[GuardedFeature, ...]:
     """Every numeric feature, down and up."""
     known = {feature.name: feature for feature in table}
@@ -105,7 +108,7 @@ def _features(
     if not moving:
         return ()
     places = np.array([each.places[0] for each in moving])
-    certified = _certified(subject, safe, places)
+    certified = _certified(safe, places)
     found = []
     for each, (low, high) in zip(moving, certified.tolist(), strict=True):
         down, up = known[each.name].down, known[each.name].up
@@ -130,7 +133,9 @@ def _before(end: End | None) -> float | None:
     return None if end is None else end.confidence[1]
 
 
-def _after(subject: Subject, safe: GuardedModel, place: int, end: End | None) -> float | None:
+def _after(
+    subject: Subject, safe: GuardedModel | GuardedFunction, place: int, end: End | None
+) -> float | None:
     """The median confidence at an end, with the guard."""
     if end is None:
         return None
@@ -141,21 +146,16 @@ def _after(subject: Subject, safe: GuardedModel, place: int, end: End | None) ->
     return float(np.median(safe.predict_proba(moved).max(axis=1)))
 
 
-def _certified(subject: Subject, safe: GuardedModel, places: Any) -> Floats:
-    """Where the median row leaves the certified radius, ``(features, 2)``, for down and up."""
-    start = safe.units(torch.from_numpy(subject.centre[None]))[0].cpu().numpy()
-    matrix = safe.metric.matrix.numpy()
-    if matrix.ndim == 2:
-        along, squares = start @ matrix[:, places], np.square(matrix[:, places]).sum(axis=0)
-    else:
-        along, squares = start[places] * matrix[places], np.square(matrix[places])
-    # |u + t w| = R, for w up and down; rows outside of the radius are there from the start.
-    room = safe.certificate.radius**2 - float(start @ start)
-    ways = np.array([-1.0, 1.0])
-    along = along[:, None] * ways
-    root = np.sqrt(np.maximum(along**2 + squares[:, None] * room, 0.0))
-    steps = np.maximum((root - along) / squares[:, None], 0.0)
-    values: Floats = subject.centre[places][:, None] + ways * steps
+def _certified(safe: GuardedModel | GuardedFunction, places: Any) -> Floats:
+    """From which values on, down and up, no class can exceed the promise, ``(features, 2)``.
+
+    A column beyond its range by the threshold and the width of ranges makes ``d >= 1``, whatever
+    all other columns hold.
+    """
+    ranges = safe.covered.ranges
+    room = (float(ranges.threshold) + float(ranges.width)) * ranges.unit.numpy()[places]
+    low, high = ranges.low.numpy()[places] - room, ranges.high.numpy()[places] + room
+    values: Floats = np.stack([low, high], axis=1)
     return values
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from farfield.audit.columns import LabelKind
 from farfield.audit.evaluators import black_box, can_be_asked
 from farfield.audit.findings import Task
+from farfield.audit.given_guard import unguarded
 from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
 from farfield.audit.record import Audit
 from farfield.audit.rows import EngineName
@@ -24,9 +25,6 @@ from farfield.audit.sources import Source, open_data
 from farfield.audit.table_guess import Expected
 from farfield.audit.work import Progress, Work
 from farfield.errors import CaptureError, InputError, NotFollowed
-from farfield.guard.archive import is_guard
-from farfield.guard.archive import load as load_guard
-from farfield.guard.model import GuardedModel
 
 Evidence = Literal["auto", "exact", "sampled"]
 
@@ -54,6 +52,7 @@ def audit(
     directions: int = 1000,
     engine: EngineName = "local",
     guard: bool = False,
+    show_rows: bool = False,
     allow_code: bool = False,
     evidence: Evidence = "auto",
     random_state: int = 0,
@@ -88,6 +87,7 @@ def audit(
         directions: Sampled directions per family.
         engine: ``"local"``, or ``"ray"`` to spread the row-parallel parts over a Ray cluster.
         guard: Whether to fit a guard and compare before with after.
+        show_rows: Whether surfaces show rows of the data; else only where many of them are.
         allow_code: Whether ``model`` may name a Python function to be imported and run.
         evidence: ``"exact"`` refuses models that cannot be followed, ``"sampled"`` only evaluates
             the model whether or not it can be, ``"auto"`` is exact wherever that is possible.
@@ -106,40 +106,47 @@ def audit(
     (['axes', 'circle', 'data', 'random'], True)
     """
     settings = Settings(
-        threshold, max_blind, samples, directions, tuple(pairs), engine, int(random_state)
+        threshold,
+        max_blind,
+        samples,
+        directions,
+        tuple(pairs),
+        engine,
+        int(random_state),
+        show_rows,
     )
     started = time.perf_counter()
-    given = _guard_in(model)
-    if given is not None:
-        model = LoadedModel(given.network, "object", _name_of(model))
-    loaded = model if isinstance(model, LoadedModel) else _load_early(model, evidence)
-    if task is None and label_kind is not None:
-        task = "regression" if label_kind == "number" else "classification"
-    regression = _task(model, loaded, task) == "regression"
-    source = open_data(
-        X,
-        y,
-        features=features,
-        class_names=class_names,
-        label=label,
-        schema=schema,
-        categorical=categorical,
-        ignore=ignore,
-        impute=impute,
-        delimiter=delimiter,
-        regression=regression,
-        expected=None if loaded is None else _expected(loaded, regression),
-        random_state=settings.seed,
-    )
-    if loaded is None:
-        loaded = _load(model, source, X, evidence, allow_code)
-    work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
-    work.given_guard = given
-    work.open(source, class_names, ood or {})
-    return work.finish(started, guard or given is not None)
+    with unguarded(model) as given:
+        model = given.model
+        loaded = model if isinstance(model, LoadedModel) else _load_early(model, evidence)
+        if task is None and label_kind is not None:
+            task = "regression" if label_kind == "number" else "classification"
+        regression = _task(model, loaded, task) == "regression"
+        source = open_data(
+            X,
+            y,
+            features=features,
+            class_names=class_names,
+            label=label,
+            schema=schema,
+            categorical=categorical,
+            ignore=ignore,
+            impute=impute,
+            delimiter=delimiter,
+            regression=regression,
+            expected=None if loaded is None else expected(loaded, regression=regression),
+            random_state=settings.seed,
+        )
+        if loaded is None:
+            loaded = _load(model, source, X, evidence, allow_code)
+        loaded = given.renamed(loaded)
+        work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
+        work.given_guard = given.around(loaded)
+        work.open(source, class_names, ood or {})
+        return work.finish(started, guard or given.guarded)
 
 
-def _expected(loaded: LoadedModel, regression: bool) -> Expected:
+def expected(loaded: LoadedModel, *, regression: bool) -> Expected:
     """What a model says about the data that it takes."""
     network = loaded.network
     return Expected(
@@ -148,19 +155,6 @@ def _expected(loaded: LoadedModel, regression: bool) -> Expected:
         None if regression else network.classes,
         None if regression else loaded.class_labels,
     )
-
-
-def _guard_in(model: Any) -> GuardedModel | None:
-    """The guard, if the model is a guarded one or the path of one."""
-    if isinstance(model, GuardedModel):
-        return model
-    if not isinstance(model, (str, os.PathLike)) or not is_guard(model):
-        return None
-    return load_guard(model)
-
-
-def _name_of(model: Any) -> str:
-    return type(model).__name__ if isinstance(model, GuardedModel) else os.fspath(model)
 
 
 def _load_early(model: Any, evidence: Evidence) -> LoadedModel | None:

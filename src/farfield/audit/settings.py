@@ -20,6 +20,7 @@ class Settings:
         pairs: Pairs of features to draw; chosen by their effect if empty.
         engine: Where the row-parallel parts run.
         seed: Of everything that is sampled.
+        show_rows: Whether surfaces show rows of the data, and not only where many of them are.
     """
 
     threshold: float = 0.99
@@ -29,6 +30,7 @@ class Settings:
     pairs: tuple[tuple[str, str], ...] = ()
     engine: EngineName = "local"
     seed: int = 0
+    show_rows: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from farfield.audit import families
 from farfield.audit.findings import Family, Task, Verdict
 from farfield.audit.settings import Settings
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 
 
@@ -48,7 +49,9 @@ def verdict(
     )
 
 
-def guarded_verdict(plain: Verdict, settings: Settings, guard: GuardedModel) -> Verdict:
+def guarded_verdict(
+    plain: Verdict, settings: Settings, guard: GuardedModel | GuardedFunction
+) -> Verdict:
     """The verdict on a guarded model: uniform at infinity, in every direction, by proof."""
     certificate = guard.certificate
     blind = float(1 / certificate.classes >= settings.threshold)

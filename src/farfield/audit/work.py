@@ -35,6 +35,7 @@ from farfield.audit.sources import open_data
 from farfield.audit.subject import Moving, Subject
 from farfield.audit.verdicts import guarded_verdict, verdict
 from farfield.errors import InputError
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 
 Progress = Callable[[str, float], None]
@@ -53,7 +54,7 @@ class Work:
     ) -> None:
         self.settings, self.loaded, self.task, self.progress = settings, loaded, task, progress
         self.rng = np.random.default_rng(settings.seed)
-        self.given_guard: GuardedModel | None = None
+        self.given_guard: GuardedModel | GuardedFunction | None = None
         # Sentences that stand at the top of the audit; any part may add one.
         self.warnings: list[str] = []
 
@@ -236,7 +237,9 @@ class Work:
         pairs = self._pairs()
         found = []
         for index, (x, y) in enumerate(pairs):
-            found.append(curves.surface(self.subject, x, y, self.rng))
+            found.append(
+                curves.surface(self.subject, x, y, self.rng, show_rows=self.settings.show_rows)
+            )
             advance((index + 1) / len(pairs))
         return tuple(found)
 

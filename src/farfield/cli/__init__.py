@@ -19,6 +19,7 @@ from farfield.cli.guard import guard
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
 from farfield.cli.train import train
+from farfield.cli.verify import verify
 from farfield.errors import FarfieldError
 
 
@@ -29,7 +30,7 @@ def farfield() -> None:
     """Say exactly what a neural classifier does far away from its data."""
 
 
-for command in (demo, audit, guard, train, report, reproduce):
+for command in (demo, audit, guard, verify, train, report, reproduce):
     farfield.add_command(command)
 
 

@@ -59,6 +59,7 @@ Examples:
 @click.option("--directions", default=1000, show_default=True, help="Directions per family.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
+@click.option("--show-rows", is_flag=True, help="Show rows of the data in surfaces.")
 @click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
 @click.option(
     "--evidence",
@@ -93,6 +94,7 @@ def audit(
     directions: int,
     engine: Literal["local", "ray"],
     guard: bool,
+    show_rows: bool,
     allow_code: bool,
     evidence: Literal["auto", "exact", "sampled"],
     seed: int,
@@ -134,6 +136,7 @@ def audit(
             directions=directions,
             engine=engine,
             guard=guard,
+            show_rows=show_rows,
             allow_code=allow_code,
             evidence=evidence,
             random_state=seed,

@@ -11,12 +11,15 @@ from farfield.guard.ccu import CCU, ccu
 from farfield.guard.certificate import Certificate, Coverage
 from farfield.guard.classifier import GuardedClassifier
 from farfield.guard.compare import Comparison, Side, compare
+from farfield.guard.envelope import Envelope, envelope
 from farfield.guard.export import read_certificate
 from farfield.guard.falsify import Falsification, falsify
-from farfield.guard.growth.bound import Growth
+from farfield.guard.function import GuardedFunction
+from farfield.guard.guarded import Explanation, Look
 from farfield.guard.laplace import LastLayerLaplace, last_layer_laplace
 from farfield.guard.model import GuardedModel
 from farfield.guard.protect import guard
+from farfield.guard.regressor import GuardedRegressor
 from farfield.guard.verify import Verification
 
 __all__ = [
@@ -24,15 +27,20 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Coverage",
+    "Envelope",
+    "Explanation",
     "Falsification",
-    "Growth",
     "GuardedClassifier",
+    "GuardedFunction",
     "GuardedModel",
+    "GuardedRegressor",
     "LastLayerLaplace",
+    "Look",
     "Side",
     "Verification",
     "ccu",
     "compare",
+    "envelope",
     "falsify",
     "guard",
     "last_layer_laplace",

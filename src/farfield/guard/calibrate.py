@@ -1,181 +1,162 @@
-"""How large the covered set must be: enough rows inside, and little lost outside.
+"""Thresholds of all views together: as many new rows inside as was asked for.
 
-The margin of the balls starts at the conformal quantile that puts 99% of new rows inside. Rows
-outside lose confidence, at once where the model's growth bound is loose, so the quantile is raised
-until the rows that the prototypes have not seen lose less than a budget: their mean negative
-log-likelihood where labels are known, else the mean ``KL(p || p / T)``, which is what a calibrated
-model's likelihood would lose.
+Rows that views were not fitted on are ranked by each view. Taking the same rank as every view's
+threshold gives one nested family of sets; the rank above the one at which ``ceil((n + 1) keep)`` of
+the n rows are inside of all of them makes a new row from the same source stay inside with at least
+that probability (Vovk et al. 2005). Where rows are too few for that, thresholds go beyond the
+largest scores as exponential tails do. The share is raised while rows outside lose too much
+likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-
-from farfield.errors import InputError
-from farfield.guard.cover import Cover, conformal_margin
-from farfield.guard.growth.bound import Growth
-from farfield.guard.promise import Line, distance_slack, tolerance, with_rounding
+from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
-COVERAGES = (0.99, 0.995, 0.998, 0.999, 1.0)
+SHARES = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
 # Nats per row that rows near the data may lose on average.
-BUDGET = 5e-4
-# A distance this small, in units of the covered set, is not resolved by float64 arithmetic.
-LEAST_DISTANCE = 1e-3
+BUDGET = 1e-3
+# What a view must add to the synthetic rows that are noticed, to be kept.
+LEAST_GAIN = 0.01
+# d is 1 where a score exceeds its threshold by this share of what that is above the usual score.
+STEEP = 0.5
 
 
 @dataclass(frozen=True)
-class Bounded:
-    """A growth bound, and where it can start.
+class Levels:
+    """Calibrated thresholds.
 
     Attributes:
-        growth: The bound.
-        anchors: Differences of logits at the prototypes, if it can start there.
-        tolerated: How far from a combination of categories an input may be without distance.
+        thresholds: ``(views,)``.
+        widths: ``(views,)``.
+        share: Of new rows, that is guaranteed by ranks alone.
     """
 
-    growth: Growth
-    anchors: Tensor | None
-    tolerated: float = 0.0
+    thresholds: Floats
+    widths: Floats
+    share: float
 
-    def line(self, cover: Cover, reach: float) -> Line:
-        """Differences of logits at a distance from the covered set."""
-        if self.anchors is None or not self.growth.lipschitz:
-            return Line(self.growth.offset + self.growth.slope * reach, self.growth.slope)
-        # Where a prototype lies in the input is rounded once on the way there.
-        room = 1e-9 * (1.0 + cover.prototypes.norm(dim=1))
-        start = self.anchors + self.growth.slope * (cover.radii + self.tolerated + room)
-        return Line(float(start.max()), self.growth.slope)
+    def distances(self, scores: Floats) -> Floats:
+        """``d``, ``(rows,)``."""
+        found: Floats = ((scores - self.thresholds) / self.widths).max(axis=1)
+        return found
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A covered set with the unit that keeps the promise."""
-
-    cover: Cover
-    coverage: float
-    bounded: Bounded
-    line: Line
-    unit: float
-    reach: float
-    distance: float
-    data_radius: float
-    slack: float
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What every plan shares.
-
-    Attributes:
-        units: ``(rows, columns)`` whitened training rows.
-        places: Numeric columns of those.
-        base: Prototypes and their own radii.
-        other_reach: Radius around the mean of the combinations of categories.
-        bounds: Growth bounds to choose from.
-        scores: Distances of unseen rows to covers made without them.
-        lost: What unseen rows lose on average at given temperatures.
-        classes: Number of classes.
-        roundoff: Unit roundoff of the model's type.
-        condition: Of the whitening.
-    """
-
-    units: Floats
-    places: tuple[int, ...]
-    base: Cover
-    other_reach: float
-    bounds: tuple[Bounded, ...]
-    scores: Floats
-    lost: Callable[[Floats], float]
-    classes: int
-    roundoff: float
-    condition: float
-
-
-def choose_plan(setting: Setting, radii: float, epsilon: float) -> Plan:
-    """Raise the coverage until little is lost; take the growth bound that allows the largest h."""
-    plan: Plan | None = None
-    for coverage in COVERAGES:
-        plan = _plan(setting, coverage, radii, epsilon)
-        outside = np.maximum(setting.scores - _margin(setting, coverage), 0.0)
-        temperatures = 1.0 + np.square(outside / plan.unit)
-        if setting.lost(temperatures) <= BUDGET:
-            break
-    if plan is None:
-        raise AssertionError("there is at least one coverage")
-    return plan
-
-
-def _margin(setting: Setting, coverage: float) -> float:
-    return conformal_margin(setting.scores, coverage)
-
-
-def _plan(setting: Setting, coverage: float, radii: float, epsilon: float) -> Plan:
-    cover = setting.base.grown(_margin(setting, coverage))
-    reach = float(np.hypot(cover.reach, setting.other_reach))
-    radius = _data_radius(setting, cover)
-    distance = radii * radius - reach
-    if not distance > LEAST_DISTANCE * max(reach, 1e-12):
-        raise InputError(
-            f"radii={radii:g} cannot be kept: the covered set itself reaches {reach / radius:.3g} "
-            f"data radii from the mean, and inside it nothing is changed; ask for radii >= "
-            f"{1.05 * reach / radius:.3g}, or use more prototypes, whose balls are smaller"
-        )
-    slack = distance_slack(setting.units.shape[1], setting.condition, reach, distance)
-    apart = tolerance(setting.classes, epsilon)
-    if apart < 64 * setting.roundoff:
-        raise InputError(
-            f"epsilon={epsilon:g} cannot be kept: logits of this type cannot be closer than "
-            f"{64 * setting.roundoff:.2g} and keep their order; ask for epsilon >= "
-            f"{64 * setting.roundoff / setting.classes:.2g}"
-        )
-    best: tuple[float, Bounded, Line] | None = None
-    for bounded in setting.bounds:
-        line = with_rounding(bounded.line(cover, reach), bounded.growth, reach, setting.roundoff)
-        unit = line.unit(distance * (1 - slack), apart)
-        if best is None or unit > best[0]:
-            best = (unit, bounded, line)
-    if best is None or not best[0] > 1e-140 or slack >= 0.5:
-        raise InputError(
-            "the promise cannot be kept in float64: logits grow too fast for it, by at most "
-            f"{setting.bounds[0].growth.slope:.3g} per whitened unit; pass a smaller growth"
-        )
-    return Plan(cover, coverage, best[1], best[2], best[0], reach, distance, radius, slack)
-
-
-def _data_radius(setting: Setting, cover: Cover) -> float:
-    """Largest distance from the mean of a covered training row, at least half of the cover's."""
-    units = torch.from_numpy(setting.units)
-    inside = torch.cat(
-        [cover.distance(part[:, list(setting.places)]) <= 0 for part in units.split(65_536)]
-    )
-    lengths = units.norm(dim=1)[inside]
-    largest = float(lengths.max()) if len(lengths) else 0.0
-    return max(largest, float(np.hypot(cover.reach, setting.other_reach)) / 2)
-
-
-def information_lost(logits: Tensor, labels: Tensor | None) -> Callable[[Floats], float]:
-    """How much rows lose on average when their logits are divided by temperatures.
+def levels(scores: Floats, floors: Sequence[float], keep: float, stretch: float = 1.0) -> Levels:
+    """Thresholds under which a new row is inside of all views with probability ``keep``.
 
     Args:
-        logits: ``(rows, classes)``.
-        labels: ``(rows,)`` classes, or ``None``.
+        scores: ``(rows, views)`` of rows that the views were not fitted on.
+        floors: ``(views,)`` least widths.
+        keep: The share of rows to be inside.
+        stretch: By which factor thresholds go further from the usual score.
+
+    >>> found = levels(np.arange(99.0)[:, None], [1.0], 0.9)
+    >>> found.thresholds.round(6).tolist(), found.widths.round(6).tolist()
+    ([90.0], [20.5])
     """
-    before = torch.log_softmax(logits.double(), dim=-1)
+    count = len(scores)
+    ranks = rankdata(scores, method="min", axis=0).max(axis=1)
+    needed = min(count, math.ceil((count + 1) * keep))
+    place = int(np.sort(ranks)[needed - 1])
+    # Among n + 1 rows each rank is at most one more, so the next score up is what a new row needs.
+    ordered = np.sort(scores, axis=0)
+    thresholds = ordered[min(place, count - 1)]
+    usual, views = np.median(scores, axis=0), scores.shape[1]
+    share = keep
+    if place >= count:
+        # The largest of n exponential scores lies log(n) scales out, and log(views / (1 - keep))
+        # are needed.
+        needs = math.log(views / (1.0 - min(keep, 1.0 - 1e-4))) / math.log(count + 1)
+        stretch *= max(1.0, needs)
+        share = min(keep, max(0.0, 1.0 - views / (count + 1)))
+    thresholds = usual + stretch * (thresholds - usual)
+    # Room for the rounding of another batch size: the row that sets a threshold is inside.
+    thresholds = thresholds + 1e-9 * (1.0 + np.abs(thresholds))
+    widths = np.maximum(STEEP * (thresholds - usual), floors)
+    return Levels(thresholds, widths, share)
+
+
+def choose_views(
+    scores: Floats,
+    synthetic: Mapping[str, Floats],
+    floors: Sequence[float],
+    needed: Sequence[int],
+    keep: float,
+    unit: float,
+) -> list[int]:
+    """The views that notice synthetic rows which those before them do not.
+
+    Args:
+        scores: ``(rows, views)`` of rows that the views were not fitted on.
+        synthetic: Kind to ``(rows, views)`` scores of synthetic rows.
+        floors: ``(views,)`` least widths.
+        needed: Views that are kept whatever they notice.
+        keep: The share of rows to be inside.
+        unit: h.
+    """
+    chosen = list(needed)
+
+    def noticed(views: list[int]) -> float:
+        own = levels(scores[:, views], [floors[view] for view in views], keep)
+        shares = []
+        for rows in synthetic.values():
+            outside = np.maximum(own.distances(rows[:, views]), 0.0) / unit
+            shares.append(1.0 - float((1.0 / (1.0 + outside**2)).mean()))
+        return float(np.mean(shares))
+
+    best = noticed(chosen)
+    left = [view for view in range(scores.shape[1]) if view not in chosen]
+    while left:
+        found = {view: noticed(sorted([*chosen, view])) for view in left}
+        view = max(left, key=lambda each: found[each])
+        if found[view] < best + LEAST_GAIN:
+            break
+        chosen, best = sorted([*chosen, view]), found[view]
+        left.remove(view)
+    return chosen
+
+
+def enough(
+    scores: Floats,
+    floors: Sequence[float],
+    keep: float,
+    unit: float,
+    lost: Callable[[Floats], float],
+    stretch: float = 1.0,
+) -> Levels:
+    """The smallest share from ``keep`` on at which rows lose little."""
+    found = levels(scores, floors, keep, stretch)
+    for share in (keep, *(each for each in SHARES if each > keep)):
+        found = levels(scores, floors, share, stretch)
+        outside = np.maximum(found.distances(scores), 0.0) / unit
+        if lost(1.0 + np.square(outside)) <= BUDGET:
+            break
+    return found
+
+
+def likelihood_lost(p: Floats, labels: NDArray[np.int64] | None) -> Callable[[Floats], float]:
+    """How many nats rows lose on average when they are mixed at given temperatures.
+
+    Args:
+        p: ``(rows, classes)``.
+        labels: ``(rows,)`` classes; without them the model's own probabilities count.
+    """
+    share = 1.0 / p.shape[1]
+    p = np.where(np.isfinite(p).all(axis=1, keepdims=True), p, share)
+    tiny = 1e-12
 
     def lost(temperatures: Floats) -> float:
-        hot = torch.from_numpy(temperatures)[:, None]
-        after = torch.log_softmax(logits.double() / hot, dim=-1)
+        mixed = share + (p - share) / temperatures[:, None]
+        change = np.log(np.maximum(p, tiny)) - np.log(np.maximum(mixed, tiny))
         if labels is None:
-            each = (before.exp() * (before - after)).nan_to_num(nan=0.0).sum(dim=-1)
-        else:
-            each = (before - after).gather(1, labels[:, None])[:, 0]
-        return float(each.mean())
+            return float((p * change).sum(axis=1).mean())
+        return float(change[np.arange(len(p)), labels].mean())
 
     return lost

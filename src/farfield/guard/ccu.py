@@ -26,9 +26,8 @@ from torch import Tensor
 
 from farfield.errors import InputError
 from farfield.graph.export import as_example
-from farfield.guard.bounds import BATCH, held_dtype, plain_logits
-from farfield.guard.members import Held, hold, own_array
-from farfield.guard.whitening import MetricKind, Whitening, fit_whitening
+from farfield.guard.members import Held, hold, own_array, own_probabilities
+from farfield.guard.views.units import MetricKind, Units, fit_units
 
 Floats = NDArray[np.float64]
 # p_out's variance in units of the data's, which whitening makes about one.
@@ -37,6 +36,7 @@ WIDE = 4.0
 QUANTILE, LEAST_RATIO = 0.01, 100.0
 # The mixture is fitted to a sample of at most so many rows.
 FITTED_ROWS = 20_000
+BATCH = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class CCU:
     """
 
     held: Held
-    metric: Whitening
+    metric: Units
     weights: Floats
     means: Floats
     variances: Floats
@@ -63,7 +63,7 @@ class CCU:
 
     def log_ratio(self, rows: Tensor) -> Floats:
         """``log r``, ``(rows,)``."""
-        units = self.metric.apply(rows.double().flatten(1)).numpy()
+        units = self.metric(rows.double().flatten(1)).numpy()
         inside = log_density(units, self.weights, self.means, self.variances)
         columns = units.shape[1]
         zero = np.zeros((1, columns))
@@ -73,15 +73,11 @@ class CCU:
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities, ``(rows, classes)``."""
-        rows = torch.as_tensor(own_array(X)).reshape(-1, *self.held.input_shape)
-        dtype = held_dtype(self.held)
-        own, ratios = [], []
-        for part in rows.split(BATCH):
-            own.append(torch.softmax(plain_logits(self.held, part.to(dtype)), dim=-1).numpy())
-            ratios.append(self.log_ratio(part))
-        ratio = np.concatenate(ratios)[:, None]
+        rows = torch.as_tensor(own_array(X)).reshape(-1, *self.held.input_shape).double()
+        own = own_probabilities(self.held, rows.flatten(1).numpy())
+        ratio = np.concatenate([self.log_ratio(part) for part in rows.split(BATCH)])[:, None]
         share = np.exp(-np.logaddexp(0.0, -ratio))
-        mixed: Floats = share * np.concatenate(own) + (1 - share) / self.held.classes
+        mixed: Floats = share * own + (1 - share) / self.held.classes
         return mixed
 
     def bound(self, rows: Tensor) -> Floats:
@@ -144,8 +140,8 @@ def ccu(
     flat = rows.double().flatten(1)
     if metric is None and len(held.input_shape) > 1:
         metric = "isotropic"
-    whitening = fit_whitening(flat.numpy(), metric)
-    units = whitening.apply(flat).numpy()
+    whitening = fit_units(flat.numpy(), metric)
+    units = whitening(flat).numpy()
     order = np.random.default_rng(random_state).permutation(len(units))[:FITTED_ROWS]
     mixture = GaussianMixture(
         min(components, len(units)),

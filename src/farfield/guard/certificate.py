@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from farfield.errors import InputError
-from farfield.guard.growth.bound import Growth
-from farfield.guard.promise import Line, largest_probability
 
-if TYPE_CHECKING:
-    from farfield.guard.verify import Verification
-
-FORMAT = 1
+FORMAT = 2
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """How many rows lie inside the covered set, where nothing is changed.
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Coverage(_Frozen):
+    """How many rows lie inside of the covered set, where nothing is changed.
 
     Attributes:
         inside: Rows whose temperature is exactly 1.
@@ -29,8 +28,8 @@ class Coverage:
         level: Confidence level of the interval.
     """
 
-    inside: int
-    rows: int
+    inside: int = Field(ge=0)
+    rows: int = Field(ge=1)
     low: float | None = None
     high: float | None = None
     level: float = 0.95
@@ -49,66 +48,79 @@ class Coverage:
         return text + ")"
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """The promise of a guarded model.
-
-    Every input ``x`` with ``|u(x)| >= radius``, and every one at least ``distance`` away from the
-    covered set, gets at most ``1 / classes + epsilon`` for every class. Lengths are in whitened
-    units, ``u(x) = W (x - mean)``. The proof: differences of logits at distance ``delta`` from the
-    covered set are at most ``offset + slope delta``, rounding included; divided by
-    ``T = 1 + (delta / unit)^2`` that falls beyond ``unit``, and is below ``tolerance`` at
-    ``distance``; and ``|u| >= radius = cover_radius + distance`` implies that distance.
+class ViewLevel(_Frozen):
+    """One view, and what it is calibrated to.
 
     Attributes:
-        classes: Number of classes, K.
-        epsilon: How far any class may be above ``1 / K`` beyond ``radius``.
-        radius: R, from the mean of the data.
+        name: Of the view.
+        sees: What it notices.
+        threshold: The score above which rows are outside.
+        width: What the score must exceed the threshold by for ``d = 1``.
+        unseen_outside: Of the held-out rows, those that this view puts outside.
+    """
+
+    name: str
+    sees: str
+    threshold: float
+    width: float = Field(gt=0)
+    unseen_outside: int | None = None
+
+
+class Certificate(_Frozen):
+    """The promise of a guarded model.
+
+    Every input at least ``radius`` from the mean, and every one with ``d >= 1``, gets at most
+    ``1 / classes + epsilon`` for every class; of a regressor, a predicted deviation of at least
+    ``spread``. The proof: ``p' = 1 / K + (p - 1 / K) / T`` is at most ``1 / K + (1 - 1 / K) / T``
+    whatever the model says, and ``T = 1 + (d / unit)^2 >= temperature`` wherever ``d >= 1``, which
+    follows from the geometry of balls and ranges alone.
+
+    Attributes:
+        format: Of this record.
+        task: ``"classification"`` or ``"regression"``.
+        classes: Number of classes, K; 0 for a regressor.
+        epsilon: How far any class may be above ``1 / K`` beyond ``radius``; 0 for a regressor.
+        spread: For a regressor, what is added to the predicted deviation at ``d = 1``.
+        radius: R, from the mean of the data, in whitened units; in raw units of categories.
         radii: R in data radii.
         data_radius: Largest distance from the mean of a covered training row; at least half of
-            ``cover_radius``.
-        cover_radius: Radius around the mean of the covered set.
-        distance: From the covered set, beyond which the promise holds too.
+            that of the covered set.
+        temperature: The least T where ``d >= 1``.
         unit: h of the temperature.
-        offset: Of the bound on differences of logits, rounding included.
-        slope: Of the same bound.
-        tolerance: How far apart logits may be for ``1 / K + epsilon``.
-        slack: By which share a computed distance can be too small.
-        growth: The bound on the model that offset and slope follow from.
-        anchored: Whether the bound starts at the prototypes (else at the mean).
-        metric: The metric in words.
-        method: How the growth was bounded, in words.
-        prototypes: Number of balls.
-        coverage: Probability that the radii were set for.
+        keep: The share of new rows that was asked to be inside.
+        share: The share that thresholds were set for: ``keep``, or more where rows would have lost
+            too much likelihood.
+        views: What is looked at, and what each view is calibrated to.
+        held_out: Rows that neither views nor thresholds have seen, if there were any.
         training: Rows that the guard was made from.
-        held_out: Rows that it has not seen, if there were any.
+        metric: The metric in words.
+        min_rows: The least rows that any mean in the guard is of.
+        digest: SHA-256 of all numbers of the covered set.
         dtype: Floating-point type of the model.
-        members: Number of instances; of several, the logarithm of the mean probability is guarded.
+        members: Number of instances; of several, the mean probability is guarded.
         notes: What else the user should know.
     """
 
-    classes: int
-    epsilon: float
-    radius: float
-    radii: float
-    data_radius: float
-    cover_radius: float
-    distance: float
-    unit: float
-    offset: float
-    slope: float
-    tolerance: float
-    slack: float
-    growth: Growth
-    anchored: bool
-    metric: str
-    method: str
-    prototypes: int
-    coverage: float
-    training: Coverage
+    format: Literal[2] = 2
+    task: Literal["classification", "regression"] = "classification"
+    classes: int = Field(ge=0)
+    epsilon: float = Field(ge=0, lt=1)
+    spread: float = Field(default=0.0, ge=0)
+    radius: float = Field(gt=0)
+    radii: float = Field(gt=0)
+    data_radius: float = Field(gt=0)
+    temperature: float = Field(ge=1)
+    unit: float = Field(gt=0)
+    keep: float = Field(gt=0, lt=1)
+    share: float = Field(gt=0, le=1)
+    views: tuple[ViewLevel, ...]
     held_out: Coverage | None
+    training: Coverage
+    metric: str
+    min_rows: int = Field(ge=1)
+    digest: str
     dtype: str
-    members: int
+    members: int = Field(ge=1)
     notes: tuple[str, ...] = ()
 
     @property
@@ -117,75 +129,71 @@ class Certificate:
         return 1 / self.classes + self.epsilon
 
     def largest_probability_at(self, distance: float) -> float:
-        """What no class exceeds at ``distance`` whitened units from the covered set and beyond.
-
-        At distances below ``unit`` nothing is promised.
-        """
-        if distance < self.unit:
-            return 1.0
-        line = Line(self.offset, self.slope)
-        return largest_probability(
-            self.classes, line.guarded(distance * (1 - self.slack), self.unit)
-        )
+        """What no class exceeds where ``d`` is at least ``distance``."""
+        temperature = 1 + (max(0.0, distance) / self.unit) ** 2
+        return 1 / self.classes + (1 - 1 / self.classes) / temperature
 
     def statement(self) -> str:
-        """Say the promise in words."""
-        held = f"; held-out rows inside: {self.held_out}" if self.held_out is not None else ""
+        """Say the promise in words, what is not known to the guard first."""
+        unseen = (
+            f"Of rows that nothing has seen, unchanged: {self.held_out}. "
+            if self.held_out is not None
+            else f"No rows were held out; thresholds are set for {100 * self.share:.4g}% of new "
+            "rows. "
+        )
+        far = (
+            f"no class of any input exceeds 1/{self.classes} + {self.epsilon:g}"
+            if self.task == "classification"
+            else f"no predicted deviation is below {self.spread:.4g}"
+        )
+        same = (
+            "Predicted classes are those of the model, everywhere. "
+            if self.task == "classification"
+            else "Predicted means are those of the model, everywhere. "
+        )
         return (
-            f"Predicted classes are those of the model, everywhere. Training rows whose "
-            f"probabilities are unchanged: {self.training}{held}. Beyond {self.radius:.4g} "
-            f"whitened units from the mean ({self.radii:.4g} data radii) no class of any input "
-            f"exceeds 1/{self.classes} + {self.epsilon:g}. Metric: {self.metric}. "
-            f"Growth: {self.method}."
+            f"{unseen}{same}Beyond {self.radius:.4g} units from the mean ({self.radii:.4g} data "
+            f"radii) {far}, whatever the model says. Training rows unchanged: {self.training}. "
+            f"Views: {', '.join(view.name for view in self.views)}. Metric: {self.metric}."
         )
 
-    def verify(self, model: Any) -> Verification:
-        """Prove the promise again from a guarded model's own weights.
+    def verify(self, model: Any) -> Any:
+        """Prove the promise again from a guarded model's own numbers.
 
         Args:
-            model: A :class:`~farfield.guard.GuardedModel`.
+            model: What :func:`farfield.guard` returned.
 
         Returns:
-            What was found; false where the promise does not follow.
+            A :class:`~farfield.guard.Verification`; false where the promise does not follow.
         """
         from farfield.guard.verify import verify
 
         return verify(self, model)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {"format": FORMAT, **asdict(self)}
-
     def to_json(self) -> str:
         """The certificate as JSON."""
-        return json.dumps(self.to_dict())
+        return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            InputError: If the text is damaged, or of a later format.
+            InputError: If the text is damaged, or of another format.
         """
         try:
             data = json.loads(text)
-            version = int(data.pop("format"))
-            if version > FORMAT:
-                raise InputError(
-                    f"the certificate has format {version}, this farfield reads {FORMAT}; update it"
-                )
-            names = {field.name for field in fields(cls)}
-            held = data["held_out"]
-            return cls(
-                **{name: value for name, value in data.items() if name in names}
-                | {
-                    "growth": Growth(**data["growth"]),
-                    "training": Coverage(**data["training"]),
-                    "held_out": None if held is None else Coverage(**held),
-                    "notes": tuple(data["notes"]),
-                }
+        except ValueError as error:
+            raise InputError(f"the certificate is damaged: {error}") from error
+        found = data.get("format") if isinstance(data, dict) else None
+        if isinstance(found, int) and found != FORMAT:
+            raise InputError(
+                f"the certificate has format {found}, this farfield reads {FORMAT}; guard the "
+                "model again, or update farfield"
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"the certificate is damaged: {error!r}") from error
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InputError(f"the certificate is damaged: {where}: {first['msg']}") from error

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from farfield.errors import InputError
 from farfield.estimators.relu import ReLUClassifier
+from farfield.guard.archive import save
 from farfield.guard.certificate import Certificate
-from farfield.guard.protect import guard
+from farfield.guard.function import GuardedFunction
+from farfield.guard.guarded import Explanation
+from farfield.guard.protect import MIN_ROWS, Options, guard_function
 
 
 @final
@@ -25,18 +28,18 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     """Fit a classifier, then guard it on the same rows; see :func:`farfield.guard`.
 
     Attributes:
-        estimator: A farfield classifier, or a scikit-learn ``MLPClassifier`` (alone or behind
-            affine scalers); ``None`` for ``ReLUClassifier()``.
-        radii: Beyond how many data radii the promise is to hold.
+        estimator: Any classifier with ``predict_proba``; ``None`` for ``ReLUClassifier()``.
+        radii: Within how many data radii the promise is to hold.
         epsilon: How far any class may be above ``1 / K`` there.
-        prototypes: Number of balls that cover the data.
+        keep: The share of new rows that is to stay bit-identical.
         held_out: Share of the rows that only count how many are inside. They train the
             classifier like all others.
         categorical: Positions of code columns, and lists of positions of one-hot blocks.
+        min_rows: No mean of fewer rows is stored.
         prefit: The estimator is fitted already; ``fit`` only guards it.
         random_state: Seed of the guard.
 
-    >>> X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), ["a", "a", "b", "b"]
+    >>> X, y = np.linspace(-2, 2, 40)[:, None], ["a"] * 20 + ["b"] * 20
     >>> model = GuardedClassifier(ReLUClassifier(hidden=(8,), random_state=0)).fit(X, y)
     >>> model.predict_proba([[1e6]]).max().round(3) <= 0.51
     np.True_
@@ -45,9 +48,10 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     estimator: Any = field(default=None, kw_only=False)
     radii: float = 3.0
     epsilon: float = 0.01
-    prototypes: int = 64
+    keep: float = 0.99
     held_out: float = 0.1
     categorical: Sequence[int | Sequence[int]] | None = None
+    min_rows: int = MIN_ROWS
     prefit: bool = False
     random_state: int = 0
 
@@ -62,7 +66,6 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         if self.prefit:
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
-            rows = self._rows(X, reset=True)
         else:
             base = ReLUClassifier() if self.estimator is None else clone(self.estimator)
             if y is None:
@@ -71,50 +74,72 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
                 )
             weights = {} if sample_weight is None else {"sample_weight": sample_weight}
             self.estimator_ = base.fit(X, y, **weights)
-            rows = self._rows(X, reset=True)
+        rows = self._rows(X, reset=True)
         self.classes_ = self.estimator_.classes_
-        self.module_ = guard(
-            self.estimator_,
-            rows,
+        known = None if y is None else np.searchsorted(self.classes_, np.asarray(y).ravel())
+        options = Options(
             radii=self.radii,
             epsilon=self.epsilon,
-            prototypes=self.prototypes,
+            keep=self.keep,
             held_out=self.held_out,
-            labels=None if y is None else np.searchsorted(self.classes_, np.asarray(y).ravel()),
+            labels=known,
             categorical=self.categorical,
+            min_rows=self.min_rows,
             random_state=self.random_state,
         )
+        self.guard_ = guard_function(self.estimator_.predict_proba, rows, options)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may expect: missing values where the estimator takes them."""
+        tags = super().__sklearn_tags__()
+        if self.estimator is not None:
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
 
     @property
     def certificate_(self) -> Certificate:
         """The promise, and the constants that prove it."""
         check_is_fitted(self)
-        return self.module_.certificate
+        return self.guard_.certificate
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Guarded probabilities, ``(rows, classes)``."""
+        """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
         check_is_fitted(self)
-        return self.module_.predict_proba(self._rows(X, reset=False))
+        rows = self._rows(X, reset=False)
+        own = self.estimator_.predict_proba(X)
+        return GuardedFunction.mix(np.asarray(own), self.guard_.temperatures(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of every row: the estimator's own."""
         check_is_fitted(self)
-        rows = self.module_.rows(self._rows(X, reset=False))
-        with torch.no_grad():
-            codes = self.module_.unguarded(rows).argmax(dim=1).numpy()
-        labels: NDArray[Any] = self.classes_[codes]
-        return labels
+        self._rows(X, reset=False)
+        return np.asarray(self.estimator_.predict(X))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the guarded model to one file; read it with :func:`farfield.guard.load`."""
+    def is_inside(self, X: Any) -> NDArray[np.bool_]:
+        """Whether rows are in the covered set, where nothing is changed, ``(rows,)``."""
         check_is_fitted(self)
-        self.module_.save(path)
+        return self.guard_.is_inside(self._rows(X, reset=False))
 
-    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """Check inputs as scikit-learn does."""
+    def explain(self, row: Any) -> Explanation:
+        """Say in words which view and which column put one row outside, and by how much."""
+        check_is_fitted(self)
+        return self.guard_.explain(row)
+
+    def save_views(self, path: str | os.PathLike[str]) -> None:
+        """Write the views and the certificate, without the classifier, to one file."""
+        check_is_fitted(self)
+        save(self.guard_, path)
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """Check inputs as scikit-learn does; tables stay tables."""
+        table = hasattr(X, "dtypes")
+        finite = "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
+        checks = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
         try:
-            values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            checked = validate_data(
+                self, X, reset=reset, skip_check_array=table, **({} if table else checks)
+            )
         except ValueError as error:
             raise InputError(str(error)) from error
-        return np.asarray(values)
+        return X if table else np.asarray(checked)

@@ -1,114 +1,182 @@
-"""Categorical columns: which combinations were seen, and how far others are from them.
-
-Numeric columns are whitened. A one-hot block is measured so that another category is one unit away;
-a column of codes by the difference of codes. Inputs are covered if their numeric part is in a ball
-*and* their categories are a combination that was seen; otherwise both distances add up.
-"""
+"""What the columns of an input are: numbers, codes, one-hot blocks, words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.guard.cover import Cover, fit_cover
-from farfield.guard.whitening import MetricKind, Whitening, fit_whitening
+from farfield.guard.views.view import plainly
 
 Floats = NDArray[np.float64]
-Categorical = Sequence[int | Sequence[int]]
-# More combinations than this are not a list of what was seen but nearly every row of its own.
-MOST_COMBINATIONS = 4096
-PROTOTYPES = 64
-# How far a combination may be off by rounding.
-TOLERATED = 1e-3
+Categorical = Sequence[int | str | Sequence[int | str]]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are numeric and which categorical.
+    """The columns of flattened rows.
 
     Attributes:
-        numeric: Positions of numeric columns.
-        categorical: Positions of categorical ones.
-        scale: ``(categorical,)`` units for each step of theirs.
+        shape: Of one row.
+        names: Of the columns, in order; ``None`` if nothing names them.
+        blocks: The columns of each categorical variable: one with codes, or a one-hot block.
+        words: Column to the words that its codes 0, 1, ... stand for.
     """
 
-    numeric: tuple[int, ...]
-    categorical: tuple[int, ...]
-    scale: tuple[float, ...]
+    shape: tuple[int, ...]
+    names: tuple[str, ...] | None = None
+    blocks: tuple[tuple[int, ...], ...] = ()
+    words: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the columns of categorical variables."""
+        return tuple(sorted(place for block in self.blocks for place in block))
+
+    @cached_property
+    def numeric(self) -> tuple[int, ...]:
+        """Positions of all other columns."""
+        taken = set(self.categorical)
+        return tuple(place for place in range(self.width) if place not in taken)
+
+    @cached_property
+    def variables(self) -> tuple[tuple[int, ...], ...]:
+        """Columns that belong together: blocks, and every numeric column by itself."""
+        return (*self.blocks, *((place,) for place in self.numeric))
+
+    @cached_property
+    def variable_of(self) -> NDArray[np.intp]:
+        """``(columns,)``: the variable of each column."""
+        found = np.zeros(self.width, dtype=np.intp)
+        for index, block in enumerate(self.variables):
+            found[list(block)] = index
+        return found
+
+    def name(self, place: int) -> str:
+        """What a column is called."""
+        if self.names is not None:
+            return self.names[place]
+        if len(self.shape) > 1:
+            where = np.unravel_index(place, self.shape)
+            return f"pixel {', '.join(str(int(part)) for part in where)}"
+        return f"column {place}"
+
+    def say(self, place: int, value: float) -> str:
+        """A column and its value, as the user knows them."""
+        words = self.words.get(place)
+        if words is None:
+            return f"{self.name(place)} = {plainly(value)}"
+        known = 0 <= value < len(words)
+        return f"{self.name(place)} = {words[int(value)] if known else 'a new word'}"
+
+    def read(self, X: Any, what: str = "x") -> Floats:
+        """Rows as ``(rows, columns)`` float64; words as codes, unknown ones as -1.
+
+        Raises:
+            InputError: For another shape, other names, or values that are no numbers.
+        """
+        names = getattr(X, "columns", None)
+        if names is not None and not isinstance(X, Tensor):
+            self._check_names([str(name) for name in names], what)
+            return np.column_stack(
+                [self._column(X.iloc[:, place], place, what) for place in range(self.width)]
+            ).reshape(len(X), self.width)
+        array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
+        if array.shape == self.shape:
+            array = array[None]
+        if array.ndim == 0 or array.shape[1:] != self.shape:
+            expected = ", ".join(["rows", *map(str, self.shape)])
+            raise InputError(f"{what} has shape {array.shape}; the model takes ({expected})")
+        if array.dtype.kind not in "fiub":
+            raise InputError(
+                f"{what} has dtype {array.dtype}; pass numbers, or a DataFrame whose columns of "
+                "words are then read as categories"
+            )
+        return array.reshape(len(array), self.width).astype(np.float64)
+
+    def _check_names(self, names: list[str], what: str) -> None:
+        if self.names is None:
+            if len(names) != self.width:
+                raise InputError(f"{what} has {len(names)} columns; the model takes {self.width}")
+        elif tuple(names) != self.names:
+            missing = [name for name in self.names if name not in names]
+            said = f"lacks {', '.join(missing[:5])}" if missing else "has them in another order"
+            raise InputError(
+                f"{what} has other columns than the guard was made from: it {said}; pass "
+                f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
+            )
+
+    def _column(self, values: Any, place: int, what: str) -> Floats:
+        words = self.words.get(place)
+        if words is not None:
+            codes = {word: float(code) for code, word in enumerate(words)}
+            return np.array([codes.get(str(value), -1.0) for value in values])
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{what} holds words in {self.name(place)}, where the guard was made from numbers"
+            ) from error
 
 
-def read_columns(categorical: Categorical | None, width: int) -> Columns:
-    """Read positions of code columns, and lists of positions of one-hot blocks.
+def read_columns(
+    X: Any,
+    shape: tuple[int, ...] | None,
+    categorical: Categorical | None,
+    known: tuple[str, ...] | None = None,
+) -> Columns:
+    """Find out what the columns of training rows are.
 
-    >>> read_columns([0, (2, 3)], 5).numeric
+    Args:
+        X: Training rows; columns of words in a DataFrame are categories.
+        shape: Of one row, if the model knows it.
+        categorical: Columns of codes, and lists of columns of one-hot blocks, by position or name.
+        known: Names of the columns that the model knows, for arrays, which have none.
+
+    >>> read_columns(np.zeros((4, 5)), None, [0, (2, 3)]).numeric
     (1, 4)
     """
-    places: list[int] = []
-    scale: list[float] = []
+    names, words = known, {}
+    if hasattr(X, "columns") and not isinstance(X, Tensor):
+        names = tuple(str(name) for name in X.columns)
+        for place in range(len(names)):
+            if X.dtypes.iloc[place].kind not in "fiub":
+                words[place] = tuple(sorted({str(value) for value in X.iloc[:, place]}))
+        shape = shape or (len(names),)
+    shape = shape or tuple(np.shape(X)[1:])
+    if not shape:
+        raise InputError(f"X has shape {np.shape(X)}; pass (rows, columns)")
+    blocks = _blocks(categorical, math.prod(shape), names)
+    taken = {place for block in blocks for place in block}
+    blocks += tuple((place,) for place in words if place not in taken)
+    return Columns(shape, names, blocks, words)
+
+
+def _blocks(
+    categorical: Categorical | None, width: int, names: tuple[str, ...] | None
+) -> tuple[tuple[int, ...], ...]:
+    places = {name: place for place, name in enumerate(names or ())}
+    found = []
     for item in categorical or ():
-        block = [item] if isinstance(item, int | np.integer) else list(item)
-        places += [int(place) for place in block]
-        scale += [1.0 if len(block) == 1 else 1 / math.sqrt(2)] * len(block)
-    if any(not 0 <= place < width for place in places) or len(set(places)) < len(places):
+        block = [item] if isinstance(item, int | np.integer | str) else list(item)
+        found.append(
+            tuple(places.get(each, -1) if isinstance(each, str) else int(each) for each in block)
+        )
+    flat = [place for block in found for place in block]
+    if any(not 0 <= place < width for place in flat) or len(set(flat)) < len(flat):
         raise InputError(
             f"categorical must name different columns from 0 to {width - 1}, got {categorical!r}"
         )
-    numeric = tuple(place for place in range(width) if place not in set(places))
-    return Columns(numeric, tuple(places), tuple(scale))
-
-
-def fit_metric(rows: Floats, columns: Columns, kind: MetricKind | None) -> Whitening:
-    """Whiten numeric columns and scale categorical ones, in one metric over all of them."""
-    if not columns.categorical:
-        return fit_whitening(rows, kind)
-    width = rows.shape[1]
-    numeric, other = list(columns.numeric), list(columns.categorical)
-    mean = torch.from_numpy(rows.mean(axis=0))
-    own = fit_whitening(rows[:, numeric], kind)
-    scale = torch.tensor(columns.scale, dtype=torch.float64)
-    if own.kind == "full":
-        matrix = torch.zeros(width, width, dtype=torch.float64)
-        matrix[np.ix_(numeric, numeric)] = own.matrix
-        matrix[other, other] = scale
-    else:
-        matrix = torch.ones(width, dtype=torch.float64)
-        matrix[numeric], matrix[other] = own.matrix, scale
-    # Units differ between columns now, whatever the numeric ones have in common.
-    kind_now: MetricKind = "full" if own.kind == "full" else "diagonal"
-    return Whitening(kind_now, mean, matrix, own.shrinkage, own.constant)
-
-
-def describe_metric(metric: Whitening, columns: Columns, seen: Cover | None) -> str:
-    """Say the metric in words, categories included."""
-    text = metric.describe()
-    if seen is not None:
-        listed = float(seen.radii.max()) <= TOLERATED
-        what = "combination that was seen" if listed else "ball of combinations that were seen"
-        text += (
-            f"; {len(columns.categorical)} categorical column(s): another category of a one-hot "
-            f"block counts 1, codes their difference, and the distance to the nearest {what} is "
-            "added"
-        )
-    return text
-
-
-def seen_combinations(units: Floats, columns: Columns, seed: int) -> Cover | None:
-    """The combinations of categories among whitened rows, as balls of almost no radius.
-
-    Where there are too many to list, prototypes whose balls hold all of them.
-    """
-    if not columns.categorical:
-        return None
-    own = units[:, list(columns.categorical)]
-    found = np.unique(own, axis=0)
-    if len(found) > MOST_COMBINATIONS:
-        base, _, _ = fit_cover(own, PROTOTYPES, seed)
-        return base.grown(max(0.0, float(base.distance(torch.from_numpy(found)).max())))
-    radii = torch.full((len(found),), TOLERATED, dtype=torch.float64)
-    return Cover(torch.from_numpy(found), radii)
+    return tuple(block for block in found if block)

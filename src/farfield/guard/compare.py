@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from farfield.errors import InputError
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
 from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.exact.infinity import at_infinity
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 from farfield.scores import one_minus_max_probability
 
@@ -72,7 +72,7 @@ class Comparison:
 
 def compare(
     model: Any,
-    guarded: GuardedModel,
+    guarded: GuardedModel | GuardedFunction,
     X: Any,
     y: Any = None,
     *,
@@ -96,42 +96,43 @@ def compare(
         repeats: How often to time; the fastest counts.
         random_state: Seed of the directions.
     """
-    rows = guarded.rows(X)
-    sets = {name: guarded.rows(values) for name, values in (ood or {}).items()}
+    sets = {"": X, **(ood or {})}
+    counts = {name: len(guarded.columns.read(values)) for name, values in sets.items()}
     if model is not None:
-        _check_same(model, guarded, rows)
-    labels = None if y is None else _labels(y, len(rows), guarded.held.classes)
-    plain = _both(rows, sets, guarded.own_probabilities)
-    safe = _both(rows, sets, guarded._batch_probabilities)
-    own, tempered = (_logits(guarded, rows, sets, safe=each) for each in (False, True))
+        _check_same(model, guarded, X)
+    labels = None if y is None else _labels(y, counts[""], guarded.certificate.classes)
+    plain = {name: guarded.own_proba(values) for name, values in sets.items()}
+    safe = {name: guarded.predict_proba(values) for name, values in sets.items()}
     same = sum(
-        int((a.argmax(dim=1) == b.argmax(dim=1)).sum()) for a, b in zip(own, tempered, strict=True)
+        int((plain[name].argmax(axis=1) == safe[name].argmax(axis=1)).sum()) for name in sets
     )
-    total = len(rows) + sum(len(values) for values in sets.values())
-    identical = (plain[""] == safe[""]).all(dim=1)
-    seconds = _latency(guarded, rows, repeats)
+    identical = (plain[""] == safe[""]).all(axis=1)
+    seconds = _latency(guarded, X, repeats)
     blindness = _blindness(guarded, threshold, random_state)
     proven = dict.fromkeys(blindness, 0.0)
     return Comparison(
         before=_side(plain, labels, blindness, seconds["plain"]),
         after=_side(safe, labels, proven, seconds["guarded"]),
-        same_class=same / total,
-        identical=float(identical.double().mean()),
-        rows=len(rows),
+        same_class=same / sum(counts.values()),
+        identical=float(identical.mean()),
+        rows=counts[""],
         statement=guarded.certificate.statement(),
     )
 
 
-def _check_same(model: Any, guarded: GuardedModel, rows: Tensor) -> None:
+def _check_same(model: Any, guarded: GuardedModel | GuardedFunction, X: Any) -> None:
     """See that a model is the one that was guarded."""
-    if not isinstance(model, torch.nn.Module):
+    if not (isinstance(model, torch.nn.Module) and isinstance(guarded, GuardedModel)):
         return
+    if len(guarded.members) > 1:
+        return
+    rows = guarded.rows(X)[:8].to(guarded.dtype)
     with torch.no_grad():
         training = model.training
-        outputs = model.eval()(rows[:8])
+        outputs = model.eval()(rows)
         model.train(training)
-        own = guarded.members[0](rows[:8])
-    if len(guarded.members) == 1 and outputs.shape == own.shape:
+        own = guarded.members[0](rows)
+    if outputs.shape == own.shape:
         scale = 1.0 + float(own.abs().max())
         head = torch.softmax(own, dim=-1) if own.ndim > 1 else own
         close = (outputs - own).abs().max() <= 1e-3 * scale or (outputs - head).abs().max() <= 1e-3
@@ -148,43 +149,19 @@ def _labels(y: Any, rows: int, classes: int) -> np.ndarray[Any, Any]:
     return labels
 
 
-def _both(
-    rows: Tensor,
-    sets: Mapping[str, Tensor],
-    probabilities: Callable[[Tensor], Tensor],
-) -> dict[str, Tensor]:
-    """Probabilities of the in-distribution rows (under the empty name) and of every set."""
-    with torch.no_grad():
-        return {
-            name: torch.cat([probabilities(part) for part in values.split(BATCH_ROWS)])
-            for name, values in {"": rows, **sets}.items()
-        }
-
-
-def _logits(
-    guarded: GuardedModel, rows: Tensor, sets: Mapping[str, Tensor], *, safe: bool
-) -> list[Tensor]:
-    run = guarded if safe else guarded.unguarded
-    with torch.no_grad():
-        return [
-            torch.cat([run(part) for part in values.split(BATCH_ROWS)])
-            for values in (rows, *sets.values())
-        ]
-
-
 def _side(
-    probabilities: Mapping[str, Tensor],
+    probabilities: Mapping[str, Any],
     labels: np.ndarray[Any, Any] | None,
     blindness: Mapping[str, float | Estimate],
     seconds: tuple[float, float],
 ) -> Side:
-    own = probabilities[""].double().numpy()
+    own = np.asarray(probabilities[""], dtype=np.float64)
     fit = None if labels is None else calibration(own, labels)
     inside = one_minus_max_probability(own)
     found = {}
     for name, values in probabilities.items():
         if name:
-            outside = one_minus_max_probability(values.double().numpy())
+            outside = one_minus_max_probability(np.asarray(values, dtype=np.float64))
             result = detection(np.asarray(inside), np.asarray(outside))
             found[name] = (result.auroc, result.fpr95)
     return Side(
@@ -197,18 +174,19 @@ def _side(
     )
 
 
-def _blindness(guarded: GuardedModel, threshold: float, seed: int) -> dict[str, float | Estimate]:
+def _blindness(
+    guarded: GuardedModel | GuardedFunction, threshold: float, seed: int
+) -> dict[str, float | Estimate]:
     """Blind shares of the plain model: both ends of every axis exactly, the sphere sampled."""
-    if guarded.held.network is None:
+    if not isinstance(guarded, GuardedModel) or guarded.held.reason or len(guarded.covered.other):
         return {}
     network = guarded.network
-    shape = network.input_shape
-    metric = guarded.metric
-    columns = len(metric.mean)
-    centre = metric.mean.reshape(shape)
+    shape, units = network.input_shape, guarded.covered.whitened
+    columns = len(units.mean)
+    centre = units.mean.reshape(shape)
     generator = torch.Generator().manual_seed(seed)
-    back, _ = metric.inverse()
-    sphere = torch.randn(RAYS, columns, generator=generator, dtype=torch.float64) @ back
+    drawn = torch.randn(RAYS, columns, generator=generator, dtype=torch.float64)
+    sphere = units.inputs(drawn) - units.mean
     shares: dict[str, float | Estimate] = {}
     if columns <= 1024:
         axes = torch.eye(columns, dtype=torch.float64)
@@ -221,10 +199,19 @@ def _blindness(guarded: GuardedModel, threshold: float, seed: int) -> dict[str, 
     return shares
 
 
-def _latency(guarded: GuardedModel, rows: Tensor, repeats: int) -> dict[str, tuple[float, float]]:
+def _latency(
+    guarded: GuardedModel | GuardedFunction, X: Any, repeats: int
+) -> dict[str, tuple[float, float]]:
     """Fastest times of one row and of a batch, both models in turn."""
-    batch = rows[torch.arange(BATCH_ROWS) % len(rows)]
-    calls = {"plain": guarded.unguarded, "guarded": guarded.forward}
+    calls: dict[str, Callable[[Any], object]]
+    if isinstance(guarded, GuardedModel):
+        rows = guarded.rows(X).to(guarded.dtype)
+        batch: Any = rows[torch.arange(BATCH_ROWS) % len(rows)]
+        calls = {"plain": guarded.unguarded, "guarded": guarded.forward}
+    else:
+        places = np.arange(BATCH_ROWS) % len(X)
+        batch = X.iloc[places] if hasattr(X, "iloc") else np.asarray(X)[places]
+        calls = {"plain": guarded.own_proba, "guarded": guarded.predict_proba}
     best = {name: [float("inf"), float("inf")] for name in calls}
     with torch.no_grad():
         for _ in range(repeats + 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from farfield.errors import InputError, MissingDependency
 from farfield.files import replacing
 from farfield.guard.model import GuardedModel
+from farfield.guard.onnx_file import extend, read_guarded
 
 # Name of the metadata entry, and of the extra file in a .pt2 archive.
 ENTRY = "farfield.certificate"
@@ -42,29 +45,42 @@ def write_pt2(model: GuardedModel, path: str | os.PathLike[str]) -> None:
 
 
 def write_onnx(model: GuardedModel, path: str | os.PathLike[str]) -> None:
-    """Write an ONNX model whose metadata holds the certificate.
+    """Write an ONNX model: the plain one, as torch writes it, extended by the guard.
 
     Raises:
         MissingDependency: Without the packages of the extra ``onnx``.
     """
     try:
-        import onnx
         import onnxscript  # noqa: F401 - what torch writes ONNX with
     except ImportError as error:
         raise MissingDependency(
             "writing ONNX needs the packages onnx and onnxscript: pip install 'farfield[onnx]'"
         ) from error
-    program = export_program(model)
+    example = torch.zeros(2, *model.held.input_shape, dtype=model.dtype)
+    plain = _Plain(model).eval()
     with torch.no_grad(), _quiet():
+        program = torch.export.export(plain, (example,), dynamic_shapes=({0: Dim("rows")},))
         written = torch.onnx.export(
             program, input_names=["x"], output_names=["logits"], dynamo=True, verbose=False
         )
     if written is None:
         raise InputError("torch could not write the model as ONNX")
-    proto = written.model_proto
-    onnx.helper.set_model_props(proto, {ENTRY: model.certificate.to_json()})
-    with replacing(Path(path)) as temporary:
-        temporary.write_bytes(proto.SerializeToString())
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "plain.onnx"
+        own.write_bytes(written.model_proto.SerializeToString())
+        extend(own, path, model.covered, model.columns, model.certificate)
+
+
+class _Plain(nn.Module):
+    """The unguarded logits of a guarded model."""
+
+    def __init__(self, model: GuardedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, ``(rows, classes)``."""
+        return self.model.unguarded(x)
 
 
 def read_certificate(path: str | os.PathLike[str]) -> str:
@@ -76,25 +92,12 @@ def read_certificate(path: str | os.PathLike[str]) -> str:
     where = Path(path)
     if not where.is_file():
         raise InputError(f"no file at {str(where)!r}")
-    if zipfile.is_zipfile(where):
-        with zipfile.ZipFile(where) as archive:
-            for name in archive.namelist():
-                if name.endswith(ENTRY):
-                    return archive.read(name).decode()
-        raise InputError(f"{str(where)!r} holds no certificate")
-    try:
-        import onnx
-    except ImportError as error:
-        raise MissingDependency(
-            "reading ONNX needs the package onnx: pip install 'farfield[onnx]'"
-        ) from error
-    try:
-        proto = onnx.load(str(where))
-    except Exception as error:
-        raise InputError(f"{str(where)!r} is not an ONNX file: {error}") from error
-    for entry in proto.metadata_props:
-        if entry.key == ENTRY:
-            return str(entry.value)
+    if not zipfile.is_zipfile(where):
+        return read_guarded(where).certificate.to_json()
+    with zipfile.ZipFile(where) as archive:
+        for name in archive.namelist():
+            if name.endswith(ENTRY):
+                return archive.read(name).decode()
     raise InputError(f"{str(where)!r} holds no certificate")
 
 

@@ -1,19 +1,24 @@
-"""Try to break a certificate: gradient ascent on confidence where the promise holds.
+"""Try to break a certificate: climb the confidence wherever the promise holds.
 
 Starts are the directions of axes, of training rows and prototypes, and random ones, from just
-beyond the certified radius to a million times as far. Ascent runs in whitened units; a step that
-enters the covered set's surroundings is pushed out again along its ray.
+beyond the certified radius to a million times as far; and, for every view, places where that view
+alone has just reached ``d = 1``. Modules are climbed by their gradient, functions by random steps.
+A step that leaves the region of the promise is pushed out again along its ray.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.guard.covered import Covered
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 
 SCALES = (1.0, 1.001, 1.01, 1.1, 1.5, 2.0, 5.0, 10.0, 100.0, 1e4, 1e6)
@@ -21,6 +26,8 @@ SCALES = (1.0, 1.001, 1.01, 1.1, 1.5, 2.0, 5.0, 10.0, 100.0, 1e4, 1e6)
 SHARE = 4
 # Steps shrink from this share of a point's length.
 FIRST_STEP = 0.25
+# Along a ray, a view's edge is looked for at so many places.
+LOOKS = 60
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Falsification:
         largest: Its largest class probability.
         allowed: What the certificate allows.
         at: The input, flattened.
-        radius: Its distance from the mean, in whitened units.
+        radius: Its distance from the mean, as the certificate measures it.
         families: Largest probability from each kind of start.
         starts: Number of starts.
         steps: Number of steps from each.
@@ -52,31 +59,31 @@ class Falsification:
 
 
 def falsify(
-    model: GuardedModel,
+    model: GuardedModel | GuardedFunction,
     *,
     restarts: int = 64,
     steps: int = 60,
-    rows: Tensor | None = None,
+    rows: Any = None,
     random_state: int = 0,
 ) -> Falsification:
-    """Look for a confident input beyond the certified radius.
+    """Look for a confident input where the certificate allows none.
 
     Args:
         model: A guarded model.
         restarts: Random directions, each at every scale; axes, prototypes and rows are at most four
             times as many.
-        steps: Steps of gradient ascent from each start.
+        steps: Steps from each start.
         rows: Inputs whose directions from the mean are tried too.
         random_state: Seed of the directions.
     """
     if restarts < 1 or steps < 0:
         raise InputError(f"restarts must be positive, got {restarts}, and steps not, got {steps}")
-    search = _Search(model)
+    generator = torch.Generator().manual_seed(random_state)
+    search = _Search(model, generator)
     found: dict[str, float] = {}
     best: tuple[float, Tensor] | None = None
     count = 0
-    for name, directions in _directions(model, restarts, rows, random_state).items():
-        starts = torch.cat([directions * model.certificate.radius * s for s in SCALES])
+    for name, starts in _starts(model, restarts, rows, generator).items():
         count += len(starts)
         for part in starts.split(1024):
             value, where = search.climb(part, steps)
@@ -85,12 +92,11 @@ def falsify(
                 best = (value, where)
     if best is None:
         raise AssertionError("there is at least one start")
-    inputs = search.inputs(best[1][None])
     return Falsification(
         best[0],
         model.certificate.largest_probability,
-        tuple(inputs.flatten().tolist()),
-        float(model.units(inputs).norm()),
+        tuple(best[1].tolist()),
+        float(model.covered.length(best[1][None])),
         found,
         count,
         steps,
@@ -98,84 +104,121 @@ def falsify(
 
 
 class _Search:
-    """Ascent in whitened units."""
+    """Ascent from places where the promise holds, in units of each column."""
 
-    def __init__(self, model: GuardedModel) -> None:
-        self.model = model
-        self.back, _ = model.metric.inverse()
-        self.mean = model.metric.mean
-        self.radius = model.certificate.radius * (1 + 1e-6)
-        self.distance = model.certificate.distance
+    def __init__(self, model: GuardedModel | GuardedFunction, generator: torch.Generator) -> None:
+        self.model, self.generator = model, generator
+        self.covered = model.covered
+        self.mean, self.unit = _middle(self.covered)
 
-    def inputs(self, units: Tensor) -> Tensor:
-        """Inputs at whitened places."""
-        rows = units @ self.back + self.mean
-        return rows.reshape(-1, *self.model.held.input_shape)
-
-    def climb(self, units: Tensor, steps: int) -> tuple[float, Tensor]:
-        """Follow the gradient of the confidence; the best point that the promise speaks of."""
-        units = self._pushed(units.clone())
-        best, where = 0.0, units[0]
-        step = FIRST_STEP
+    def climb(self, rows: Tensor, steps: int) -> tuple[float, Tensor]:
+        """Go up; the best point that the promise speaks of."""
+        rows = self._pushed(rows)
+        best, where, step = 0.0, rows[0], FIRST_STEP
+        top = torch.zeros(len(rows), dtype=torch.float64)
+        kept = rows.clone()
         for turn in range(steps + 1):
-            units.requires_grad_()
-            with torch.enable_grad():
-                rows = self.inputs(units)
-                confidence = torch.log_softmax(self.model(rows).double(), dim=-1).amax(dim=-1)
-                (slope,) = torch.autograd.grad(confidence.sum(), units)
-            units = units.detach()
-            value = confidence.detach().exp().masked_fill(~self._promised(rows.detach()), 0.0)
-            top = int(value.argmax())
-            if float(value[top]) > best:
-                best, where = float(value[top]), units[top].clone()
+            value, slope = self._look(rows)
+            value = value.masked_fill(~self._promised(rows), 0.0)
+            better = value > top
+            top, kept = torch.where(better, value, top), torch.where(better[:, None], rows, kept)
+            place = int(top.argmax())
+            if float(top[place]) > best:
+                best, where = float(top[place]), kept[place].clone()
             if turn == steps:
                 break
-            length = slope.norm(dim=1, keepdim=True)
-            slope = torch.where(length > 0, slope / length, torch.zeros_like(slope))
-            units = self._pushed(units + step * units.norm(dim=1, keepdim=True) * slope)
+            base = kept if slope is None else rows
+            way = self._random(len(rows)) if slope is None else slope
+            size = ((base - self.mean) / self.unit).norm(dim=1, keepdim=True)
+            rows = self._pushed(base + step * size * way * self.unit)
             step *= 0.93
         return best, where
 
+    def _look(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Confidence, and for modules the direction in which it grows, in units."""
+        if isinstance(self.model, GuardedFunction):
+            p = self.model.predict_proba(rows.reshape(-1, *self.model.columns.shape).numpy())
+            return torch.from_numpy(np.asarray(p, dtype=np.float64).max(axis=1)), None
+        inputs = rows.clone().requires_grad_()
+        with torch.enable_grad():
+            logits = self.model(inputs.reshape(-1, *self.model.columns.shape))
+            confidence = torch.log_softmax(logits.double(), dim=-1).amax(dim=-1)
+            (slope,) = torch.autograd.grad(confidence.sum(), inputs)
+        way = (slope * self.unit).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        length = way.norm(dim=1, keepdim=True)
+        return confidence.detach().exp(), way / length.clamp(min=1e-300)
+
+    def _random(self, count: int) -> Tensor:
+        way: Tensor = torch.randn(
+            count, len(self.mean), generator=self.generator, dtype=torch.float64
+        )
+        return torch.nn.functional.normalize(way, dim=1)
+
     def _promised(self, rows: Tensor) -> Tensor:
-        """Whether the certificate speaks of rows, as they are in the model's own type."""
-        far = self.model.units(rows).norm(dim=1) >= self.model.certificate.radius
-        speaks: Tensor = far | (self.model.distance(rows) >= self.distance)
+        """Whether the certificate speaks of rows."""
+        with torch.no_grad():
+            far = self.covered.length(rows) >= self.model.certificate.radius
+            speaks: Tensor = far | (self.covered.distance(rows) >= 1.0)
         return speaks
 
-    def _pushed(self, units: Tensor) -> Tensor:
-        """Move points that are too near out along their rays."""
-        near = (units.norm(dim=1) < self.radius) & (
-            self.model.distance(self.inputs(units)) < self.distance
-        )
-        length = units.norm(dim=1, keepdim=True).clamp(min=1e-300)
-        return torch.where(near[:, None], units / length * self.radius, units)
+    def _pushed(self, rows: Tensor) -> Tensor:
+        """Move points of which nothing is promised out along their rays."""
+        with torch.no_grad():
+            length = self.covered.length(rows).clamp(min=1e-300)
+        outer = self.model.certificate.radius * (1 + 1e-6)
+        grown = self.mean + (rows - self.mean) * (outer / length)[:, None]
+        return torch.where(self._promised(rows)[:, None], rows, grown)
 
 
-def _directions(
-    model: GuardedModel, restarts: int, rows: Tensor | None, seed: int
+def _middle(covered: Covered) -> tuple[Tensor, Tensor]:
+    """Mean and unit of every column."""
+    mean, unit = torch.zeros_like(covered.fill), covered.ranges.unit.clone()
+    mean[covered.numeric] = covered.whitened.mean
+    mean[covered.other] = covered.centre
+    return mean, unit
+
+
+def _starts(
+    model: GuardedModel | GuardedFunction, restarts: int, rows: Any, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """Unit vectors in whitened units, by kind."""
-    generator = torch.Generator().manual_seed(seed)
-    matrix = model.metric.matrix
-    columns = len(matrix)
+    """Inputs to start from, by kind."""
+    covered = model.covered
+    mean, unit = _middle(covered)
+    columns = len(mean)
     picked = torch.randperm(columns, generator=generator)[: SHARE * restarts]
-    axes = torch.zeros(len(picked), columns, dtype=torch.float64)
-    axes[torch.arange(len(picked)), picked] = 1.0
-    # An axis of the input is a column of W in whitened units.
-    axes = axes @ matrix.T if matrix.ndim == 2 else axes * matrix
-    found = {
-        "axes": torch.cat([axes, -axes]),
-        "random": torch.randn(restarts, columns, generator=generator, dtype=torch.float64),
-    }
-    if model.seen is None:
-        centres = model.cover.prototypes[: SHARE * restarts]
-        found["prototypes"] = torch.cat([centres, -centres])
+    axes = torch.eye(columns, dtype=torch.float64)[picked] * unit
+    random = torch.randn(restarts, columns, generator=generator, dtype=torch.float64) * unit
+    ways = {"axes": torch.cat([axes, -axes]), "random": random}
+    if len(covered.other) == 0:
+        centres = covered.whitened.inputs(covered.balls.centres)[: SHARE * restarts] - mean
+        ways["prototypes"] = torch.cat([centres, -centres])
     if rows is not None:
-        found["rows"] = model.units(rows[: SHARE * restarts])
-    return {name: _normal(values) for name, values in found.items()}
+        given = torch.from_numpy(model.columns.read(rows)[: SHARE * restarts])
+        ways["rows"] = given - mean
+    found = {name: _beyond(model, mean, way) for name, way in ways.items()}
+    for place, name in enumerate(covered.names):
+        edge = _edge(covered, place, mean, torch.cat([ways["axes"], random]))
+        if len(edge):
+            found[f"edge of {name}"] = edge
+    return found
 
 
-def _normal(values: Tensor) -> Tensor:
-    lengths = values.norm(dim=1, keepdim=True)
-    normal: Tensor = (values / lengths.clamp(min=1e-300))[lengths[:, 0] > 0]
-    return normal
+def _beyond(model: GuardedModel | GuardedFunction, mean: Tensor, ways: Tensor) -> Tensor:
+    """Places along directions from just beyond the radius to a million times as far."""
+    with torch.no_grad():
+        lengths = model.covered.length(mean + ways)
+    ways = ways[lengths > 0] / lengths[lengths > 0][:, None]
+    return torch.cat([mean + ways * model.certificate.radius * scale for scale in SCALES])
+
+
+def _edge(covered: Covered, view: int, mean: Tensor, ways: Tensor) -> Tensor:
+    """Places along directions where one view has just reached ``d = 1``, if it does."""
+    t = torch.logspace(-2, 3, LOOKS, dtype=torch.float64)
+    found = []
+    with torch.no_grad():
+        for way in ways:
+            along = mean + t[:, None] * way
+            reached = torch.nonzero(covered.each(along)[:, view] >= 1.0)
+            if len(reached):
+                found.append(along[int(reached[0])])
+    return torch.stack(found) if found else mean.new_zeros(0, len(mean))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from farfield.errors import CaptureError, InputError
 from farfield.graph.export import evaluation_mode, module_dtype
 from farfield.graph.models import capture
-from farfield.graph.network import Network
-from farfield.guard.program_module import ProgramModule, as_network, instance_modules
+from farfield.graph.network import Label, Network
+from farfield.guard.program_module import ProgramModule, instance_modules
+
+BATCH = 8192
+# A function of rows that returns probabilities, ``(rows, classes)``.
+Predict = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,19 +29,28 @@ class Held:
 
     Attributes:
         modules: One for each instance: the user's own where they return logits.
-        network: The same in float64, for proofs; ``None`` if it could not be read.
         classes: Number of classes.
         one_logit: Whether the model has a single logit f, read as ``(0, f)``.
+        probabilities: Whether modules return probabilities; else they return logits.
         input_shape: Of one row.
-        reason: Why it could not be read.
+        labels: Names of the classes, where the model knows them.
+        features: Names of the columns, where the model knows them.
+        reason: Why the model could not be read, if so.
     """
 
     modules: list[nn.Module]
-    network: Network | None
     classes: int
     one_logit: bool
+    probabilities: bool
     input_shape: tuple[int, ...]
+    labels: tuple[Label, ...] | None = None
+    features: tuple[str, ...] | None = None
     reason: str = ""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The model's floating-point type."""
+        return module_dtype(self.modules[0], torch.float64)
 
 
 def own_array(values: Any) -> Any:
@@ -44,39 +58,55 @@ def own_array(values: Any) -> Any:
     return values if isinstance(values, Tensor) else np.array(values)
 
 
-def hold(model: Any, example: Tensor, *, unread: bool = False) -> Held:
-    """Take up any model that :func:`farfield.capture` reads.
+def predictor(model: Any) -> Predict | None:
+    """The function of a black box that returns probabilities, if it has one."""
+    if hasattr(model, "predict_proba"):
+        found: Predict = model.predict_proba
+        return found
+    if callable(model) and not isinstance(model, nn.Module | type):
+        return model  # type: ignore[no-any-return]
+    return None
+
+
+def hold(model: Any, example: Tensor) -> Held:
+    """Take up any model that :func:`farfield.capture` reads, and modules that it does not.
 
     Args:
         model: The model.
         example: A few rows.
-        unread: Whether a module that cannot be read is taken as it is.
+
+    Raises:
+        CaptureError: If it is no module, and cannot be read.
     """
     modules = _modules(model)
     try:
         network = capture(model, example)
     except CaptureError as error:
-        if not unread or modules is None:
+        if modules is None:
             raise
         return _unread(modules, example, str(error))
-    network = _to_cpu(network)
+    if network.device.type != "cpu":
+        raise InputError(f"the model is on {network.device}; move it to the CPU to guard it")
     if modules is None or network.head != "none":
-        programs = instance_modules(network)
-        held: list[nn.Module] = list(programs)
-        network = as_network(programs, network.classes, network.one_logit)
+        held: list[nn.Module] = list(instance_modules(network))
     else:
         held = [_frozen(module) for module in modules]
-    return Held(held, network, network.classes, network.one_logit, network.input_shape)
+    return Held(
+        held,
+        network.classes,
+        network.one_logit,
+        False,
+        network.input_shape,
+        network.labels,
+        network.features,
+    )
 
 
-def analysed(modules: Sequence[nn.Module], like: Held) -> Network:
-    """The network that modules run now, whatever it was when they were taken up."""
-    if like.network is None:
-        raise CaptureError(f"the model could not be read: {like.reason}")
-    programs = [module for module in modules if isinstance(module, ProgramModule)]
-    if len(programs) == len(modules):
-        return as_network(programs, like.classes, like.one_logit)
-    return _to_cpu(capture(list(modules), torch.zeros(2, *like.input_shape)))
+def analysed(held: Held, modules: list[nn.Module]) -> Network:
+    """The network that modules run now, in float64, whatever it was when they were taken up."""
+    if held.reason:
+        raise CaptureError(f"the model inside of the guard could not be read: {held.reason}")
+    return capture(modules, torch.zeros(2, *held.input_shape))
 
 
 def _modules(model: Any) -> list[nn.Module] | None:
@@ -95,19 +125,51 @@ def _frozen(module: nn.Module) -> nn.Module:
 
 
 def _unread(modules: list[nn.Module], example: Tensor, reason: str) -> Held:
-    """Take modules as they are; their outputs tell the number of classes."""
+    """Take modules as they are; their outputs tell what they return."""
     held = [_frozen(module) for module in modules]
-    rows = example[:2].cpu().to(module_dtype(held[0], example.dtype))
+    rows = example[:64].cpu().to(module_dtype(held[0], example.dtype))
     with torch.no_grad(), evaluation_mode(held[0]):
         outputs = held[0](rows)
     if not isinstance(outputs, Tensor) or outputs.ndim > 2 or len(outputs) != len(rows):
         raise InputError("the model must return one row of logits per input: (rows, classes)")
     single = outputs.ndim == 1 or outputs.shape[1] == 1
+    if single and bool(((outputs >= 0) & (outputs <= 1)).all()):
+        raise InputError(
+            "the model returns one number between 0 and 1 per row, which may be a probability or "
+            "a logit; wrap it so that it returns probabilities of both classes"
+        )
+    answers = not single and are_probabilities(outputs)
     classes = 2 if single else outputs.shape[1]
-    return Held(held, None, classes, single, tuple(example.shape[1:]), reason)
+    return Held(held, classes, single, answers, tuple(example.shape[1:]), reason=reason)
 
 
-def _to_cpu(network: Network) -> Network:
-    if network.device.type != "cpu":
-        raise InputError(f"the model is on {network.device}; move it to the CPU to guard it")
-    return network
+def own_probabilities(held: Held, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A held model's probabilities, in batches: the mean over its instances."""
+    parts = []
+    with torch.no_grad():
+        for part in torch.from_numpy(rows).split(BATCH):
+            inputs = part.reshape(-1, *held.input_shape).to(held.dtype)
+            each = [_answer(module(inputs).double(), held) for module in held.modules]
+            parts.append(torch.stack(each).mean(dim=0).numpy())
+    return np.concatenate(parts)
+
+
+def _answer(values: Tensor, held: Held) -> Tensor:
+    if held.probabilities:
+        return values
+    if held.one_logit:
+        logit = values.reshape(-1, 1)
+        values = torch.cat([torch.zeros_like(logit), logit], dim=1)
+    return torch.softmax(values, dim=1)
+
+
+def are_probabilities(values: Tensor) -> bool:
+    """Whether all rows are distributions."""
+    sums = values.double().sum(dim=1)
+    return bool((values >= 0).all() and (values <= 1).all() and ((sums - 1).abs() <= 1e-3).all())
+
+
+def programs(modules: list[nn.Module]) -> list[ProgramModule] | None:
+    """The modules, if all of them are captured programs."""
+    found = [module for module in modules if isinstance(module, ProgramModule)]
+    return found if len(found) == len(modules) else None

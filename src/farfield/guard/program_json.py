@@ -11,12 +11,16 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 import farfield.graph.models  # noqa: F401 - importing it registers the rules
 from farfield.errors import InputError
+from farfield.graph.export import BATCH_NORMS, KEPT_WHOLE
 from farfield.graph.program import SIZE, Program, Ref, Source, Step
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
-# Beside those with a rule: sizes, and constants that are made with as many rows as the input.
+# Beside those with a rule: sizes, constants that are made with as many rows as the input, and what
+# an unread model is made of. None of them reads or writes anything but its arguments.
 EXTRA: tuple[Any, ...] = (
+    *KEPT_WHOLE,
+    *BATCH_NORMS,
     SIZE,
     operator.mul,
     operator.add,

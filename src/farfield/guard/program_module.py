@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from farfield.graph.network import Group, Network
+from farfield.graph.network import Network
 from farfield.graph.program import SIZE, Program
 
 
@@ -95,22 +95,3 @@ def _own_type(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: value.float() if single and value.is_floating_point() else value
         for name, value in weights.items()
     }
-
-
-def as_network(modules: list[ProgramModule], classes: int, one_logit: bool) -> Network:
-    """The network that modules run, in float64, whatever head it had when it was read."""
-    groups = []
-    for member, module in enumerate(modules):
-        weights = {
-            name: value.detach().cpu().double() if value.is_floating_point() else value.cpu()
-            for name, value in module.weights().items()
-        }
-        groups.append(Group(module.program, weights, {}, (member,)))
-    return Network(
-        tuple(groups),
-        classes,
-        one_logit,
-        "none",
-        torch.float64,
-        torch.device("cpu"),
-    )

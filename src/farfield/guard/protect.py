@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from farfield.errors import InputError
-from farfield.evaluate.estimate import clopper_pearson
-from farfield.graph.export import as_example
-from farfield.graph.rows import as_rows
-from farfield.guard.bounds import (
-    BATCH,
-    GrowthBound,
-    growth_bounds,
-    held_dtype,
-    plain_logits,
-    roundoff,
-)
-from farfield.guard.calibrate import Plan, Setting, choose_plan, information_lost
-from farfield.guard.certificate import Certificate, Coverage
-from farfield.guard.columns import (
-    Categorical,
-    describe_metric,
-    fit_metric,
-    read_columns,
-    seen_combinations,
-)
-from farfield.guard.cover import fit_cover
-from farfield.guard.feature_guard import FeatureGuard, fit_feature_guard
-from farfield.guard.members import Held, hold, own_array
+from farfield.errors import CaptureError, InputError
+from farfield.guard.columns import Categorical, Columns, read_columns
+from farfield.guard.fit import Maker
+from farfield.guard.function import GuardedFunction, check_probabilities
+from farfield.guard.make import Draft, Goal, make
+from farfield.guard.members import Held, Predict, hold, own_probabilities, predictor
 from farfield.guard.model import GuardedModel
-from farfield.guard.promise import tolerance
-from farfield.guard.whitening import MetricKind, Whitening
+from farfield.guard.regressor import GuardedRegressor, Spread, spread_of, target_deviation
+from farfield.guard.views.units import MetricKind
 
-METHODS = {
-    "operator norms": "operator norms of the layers, multiplied",
-    "affine forms": "affine forms: merged layers, joint and per-unit Lipschitz bounds",
-    "direction cones": "slopes at infinity over all directions, by branching on cones",
-    "given": "given by the user, not proven here",
-}
+Floats = NDArray[np.float64]
+MIN_ROWS = 10
+# Rows that a model is tried on when it is taken up.
+EXAMPLE = 64
 
 
 def guard(
@@ -53,45 +33,47 @@ def guard(
     *,
     radii: float = 3.0,
     epsilon: float = 0.01,
-    prototypes: int = 64,
+    keep: float = 0.99,
     held_out: Any = 0.1,
     labels: Any = None,
     categorical: Categorical | None = None,
-    growth: GrowthBound | None = None,
     metric: MetricKind | None = None,
-    features: bool = False,
+    min_rows: int = MIN_ROWS,
     random_state: int = 0,
-) -> GuardedModel:
+) -> GuardedModel | GuardedFunction | GuardedRegressor:
     """Guard a model, with a certificate.
 
     The guarded model predicts the same class everywhere, gives bit-identical probabilities where
     the data is, and beyond ``radii`` data radii from the mean no class of any input exceeds
-    ``1 / K + epsilon``. ``docs/guard.md`` has the construction and the proof.
+    ``1 / K + epsilon``, whatever the model does. ``docs/guard.md`` has the construction and the
+    proof.
 
     Args:
-        model: Anything that :func:`farfield.capture` reads. Of several instances the logarithm of
-            their mean probability is guarded.
-        X: ``(rows, *input)`` training rows; no labels are needed.
-        radii: Beyond how many data radii the promise is to hold. The data radius is the largest
-            distance from the mean of a training row in the covered set, or half of the set's own
-            radius if that is more.
+        model: Anything that :func:`farfield.capture` reads, any module that returns logits or
+            probabilities, anything with ``predict_proba``, or a function that returns
+            probabilities. Of several instances the mean probability is guarded. Of a regressor
+            with ``predict(X, return_std=True)`` the deviation is made to grow.
+        X: ``(rows, *input)`` training rows, an array or a DataFrame; no labels are needed.
+        radii: Within how many data radii the promise is to hold. The data radius is the largest
+            distance from the mean of a training row in the covered set, but at least one unit and
+            half of the set's own radius.
         epsilon: How far any class may be above ``1 / K`` there.
-        prototypes: Number of balls that cover the data; fewer where rows are fewer.
-        held_out: Rows that only count how many are inside: an array, or a share of ``X``.
+        keep: The share of new rows that is to stay bit-identical. A guard that misses it on
+            held-out rows is not made.
+        held_out: Rows that only count how many are inside: rows, or a share of ``X``.
         labels: ``(rows,)`` classes of ``X`` from 0 to K - 1, if known: the covered set is then made
             large enough for the likelihood of unseen rows, else for the model's own predictions.
-        categorical: Positions of columns of codes, and lists of positions of one-hot blocks. A
-            combination that was not seen counts as distance.
-        growth: For models whose growth cannot be bounded here: L with ``|z_i - z_j|`` changing by
-            at most ``L |x - y|`` between inputs, or ``(a, L)`` with
-            ``|z_i - z_j| <= a + L |x - mean|`` everywhere. In units of the inputs; not checked.
+            For a regressor the targets, whose deviation is what the spread grows by.
+        categorical: Positions or names of columns of codes, and lists of them for one-hot blocks.
+            Columns of words in a DataFrame are categories in any case.
         metric: ``"full"``, ``"diagonal"`` or ``"isotropic"``; chosen by the rows if not given,
             isotropic for images.
-        features: Add a second guard on penultimate features. It makes no promise of its own.
+        min_rows: No mean of fewer rows is stored, so that no row can be read from the guard.
         random_state: Seed of the split, of k-means and of the folds.
 
     Returns:
-        The guarded model, a module on the CPU; ``.certificate`` is its promise.
+        A module on the CPU, if the model is one or can be read as one; else a function, or a
+        regressor. All have ``.certificate``, ``.is_inside`` and ``.explain``.
 
     Raises:
         InputError: For rows or options that cannot be used, and for a promise that cannot be
@@ -105,85 +87,175 @@ def guard(
     >>> bool(torch.softmax(safe(far), dim=1).max() <= 0.51)
     True
     """
-    _check_options(radii, epsilon, prototypes, random_state)
-    X = own_array(X)
-    example = as_example(X)
-    held = hold(model, example, unread=growth is not None)
-    rows = _rows(X, held, "X")
-    inside, outside, kept = _divide(rows, held_out, held, random_state)
-    columns = read_columns(categorical, math.prod(held.input_shape))
-    flat = inside.double().flatten(1).numpy()
-    if metric is None and len(held.input_shape) > 1:
-        metric = "isotropic"
-    whitening = fit_metric(flat, columns, metric)
-    units = _units(whitening, flat)
-    seen = seen_combinations(units, columns, random_state)
-    base, scores, fresh = fit_cover(units[:, list(columns.numeric)], prototypes, random_state)
-    bounds = growth_bounds(held, whitening, base, seen, columns, growth)
-    codes = _codes(labels, len(rows), held.classes)
-    logits = plain_logits(held, inside[torch.from_numpy(fresh)])
-    setting = Setting(
-        units=units,
-        places=columns.numeric,
-        base=base,
-        other_reach=0.0 if seen is None else seen.reach,
-        bounds=bounds,
-        scores=scores,
-        lost=information_lost(logits, None if codes is None else codes[kept][fresh]),
-        classes=held.classes,
-        roundoff=roundoff(held),
-        condition=whitening.condition(),
+    options = Options(
+        radii, epsilon, keep, held_out, labels, categorical, metric, min_rows, random_state
     )
-    plan = choose_plan(setting, radii, epsilon)
-    inner = fit_feature_guard(held, inside, prototypes, random_state) if features else None
-    metric_text = describe_metric(whitening, columns, seen)
-    draft = _certificate(plan, setting, held, metric_text, epsilon, inner)
-    places = (columns.numeric, columns.categorical)
-    safe = GuardedModel(held, whitening, plan.cover, seen, places, draft, inner)
-    safe.certificate = _counted(draft, safe, inside, outside)
-    return safe
+    spread = spread_of(model)
+    if spread is not None:
+        return guard_regressor(spread, X, options)
+    inner = _take_up(model, X)
+    if not isinstance(inner, Held):
+        return guard_function(inner, X, options)
+    columns = read_columns(X, inner.input_shape, categorical, inner.features)
+    rows = columns.read(X, "X")
+    draft = _made(
+        options,
+        rows,
+        columns,
+        inner.classes,
+        lambda places: own_probabilities(inner, rows[places]),
+    )
+    dtype = str(inner.dtype).removeprefix("torch.")
+    more = {"dtype": dtype, "members": len(inner.modules)}
+    certificate = draft.certificate.model_copy(update=more)
+    return GuardedModel(inner, draft.covered, columns, certificate)
 
 
-def _check_options(radii: float, epsilon: float, prototypes: int, random_state: int) -> None:
-    if not (isinstance(radii, float | int) and 0 < radii < math.inf):
-        raise InputError(f"radii must be a positive number, got {radii!r}")
-    if not (isinstance(prototypes, int) and prototypes > 0):
-        raise InputError(f"prototypes must be a positive whole number, got {prototypes!r}")
-    if not (isinstance(random_state, int) and random_state >= 0):
-        raise InputError(f"random_state must be a whole number >= 0, got {random_state!r}")
-    if not (isinstance(epsilon, float | int) and 0 < epsilon < 1):
-        raise InputError(f"epsilon must lie between 0 and 1, got {epsilon!r}")
+@dataclass(frozen=True)
+class Options:
+    """The options of :func:`guard`, checked."""
+
+    radii: float = 3.0
+    epsilon: float = 0.01
+    keep: float = 0.99
+    held_out: Any = 0.1
+    labels: Any = None
+    categorical: Categorical | None = None
+    metric: MetricKind | None = None
+    min_rows: int = MIN_ROWS
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        _check_positive("radii", self.radii)
+        for name, value in (("epsilon", self.epsilon), ("keep", self.keep)):
+            if not (isinstance(value, float | int) and 0 < value < 1):
+                raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
+        if not (isinstance(self.min_rows, int) and self.min_rows > 0):
+            raise InputError(f"min_rows must be a positive whole number, got {self.min_rows!r}")
+        if not (isinstance(self.random_state, int) and self.random_state >= 0):
+            raise InputError(f"random_state must be a whole number >= 0, got {self.random_state!r}")
 
 
-def _rows(values: Any, held: Held, what: str) -> Tensor:
-    return as_rows(values, held.input_shape, held_dtype(held), torch.device("cpu"), what)
+def guard_function(predict: Predict, X: Any, options: Options) -> GuardedFunction:
+    """Guard a function of rows that returns probabilities.
+
+    Args:
+        predict: The function.
+        X: ``(rows, *input)`` training rows, an array or a DataFrame.
+        options: Of the guard.
+    """
+    columns = read_columns(X, None, options.categorical)
+    rows = columns.read(X, "X")
+    if len(rows) == 0:
+        raise InputError("X is empty; pass the rows that the model was trained on")
+    first = np.arange(min(2, len(rows)))
+    classes = int(check_probabilities(predict(_some(X, first)), len(first), None).shape[1])
+
+    def ask(places: NDArray[np.intp]) -> Floats:
+        own = check_probabilities(predict(_some(X, places)), len(places), classes)
+        return np.asarray(own, dtype=np.float64)
+
+    draft = _made(options, rows, columns, classes, ask)
+    return GuardedFunction(predict, classes, draft.covered, columns, draft.certificate)
+
+
+def guard_regressor(spread: Spread, X: Any, options: Options) -> GuardedRegressor:
+    """Guard a regressor: from rows to means and deviations."""
+    columns = read_columns(X, None, options.categorical)
+    rows = columns.read(X, "X")
+    scale = target_deviation(options.labels, spread(X)[0])
+    plain = replace(options, labels=None)
+    draft = _made(plain, rows, columns, 0, lambda places: rows[places], scale)
+    return GuardedRegressor(spread, draft.covered, columns, draft.certificate)
+
+
+def _some(X: Any, places: NDArray[np.intp]) -> Any:
+    return X.iloc[places] if hasattr(X, "iloc") else np.asarray(X)[places]
+
+
+def _made(
+    options: Options,
+    rows: Floats,
+    columns: Columns,
+    classes: int,
+    ask: Callable[[NDArray[np.intp]], Floats],
+    spread: float = 0.0,
+) -> Draft:
+    """Divide rows into those to fit on and those to count, and make a guard."""
+    _check_rows(rows, options.min_rows)
+    known = _codes(options.labels, len(rows), classes)
+    seed = options.random_state
+    inside, unseen, kept = _divide(rows, columns, options.held_out, options.min_rows, seed)
+    return make(
+        Maker(columns, options.metric, options.min_rows, seed),
+        inside,
+        unseen,
+        Goal(options.radii, options.epsilon, options.keep, classes, spread),
+        lambda places: ask(kept[places]),
+        None if known is None else known[kept],
+        rows,
+    )
+
+
+def _take_up(model: Any, X: Any) -> Held | Predict:
+    """A module, or a function of rows that returns probabilities."""
+    predict = predictor(model)
+    if predict is not None and (predict is model or _holds_words(X)):
+        return predict
+    try:
+        some = X[:EXAMPLE]
+        if isinstance(some, torch.Tensor):
+            return hold(model, some.double())
+        return hold(model, torch.from_numpy(np.array(some, dtype=np.float64)))
+    except CaptureError:
+        if predict is None:
+            raise
+        return predict
+
+
+def _holds_words(X: Any) -> bool:
+    kinds = getattr(X, "dtypes", ())
+    return any(kind.kind not in "fiub" for kind in kinds)
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not (isinstance(value, float | int) and 0 < value < math.inf):
+        raise InputError(f"{name} must be a positive number, got {value!r}")
+
+
+def _check_rows(rows: Floats, min_rows: int) -> None:
+    if len(rows) < max(min_rows, 3):
+        raise InputError(
+            f"X has {len(rows)} rows (n_samples={len(rows)}); a guard stores means of at least "
+            f"min_rows={min_rows} rows, so that no row can be read from it. Pass more rows, or a "
+            "smaller min_rows"
+        )
+    if bool(np.isinf(rows).any()) or bool(np.isnan(rows).all(axis=0).any()):
+        raise InputError("X holds infinite numbers, or a column of nothing but NaN; drop them")
+    if float(np.abs(np.nan_to_num(rows)).max()) > 1e100:
+        raise InputError("X holds numbers beyond 1e100, of which no distances can be computed")
 
 
 def _divide(
-    rows: Tensor, held_out: Any, held: Held, seed: int
-) -> tuple[Tensor, Tensor | None, NDArray[np.intp]]:
+    rows: Floats, columns: Columns, held_out: Any, min_rows: int, seed: int
+) -> tuple[Floats, Floats | None, NDArray[np.intp]]:
     """Training rows, held-out rows, and the positions of the former in ``X``."""
     everything = np.arange(len(rows))
     if held_out is None:
         return rows, None, everything
     if not isinstance(held_out, float | int):
-        return rows, _rows(own_array(held_out), held, "held_out"), everything
+        return rows, columns.read(held_out, "held_out"), everything
     if not 0 <= held_out < 1:
         raise InputError(f"held_out must be rows, or a share in [0, 1), got {held_out!r}")
-    count = int(held_out * len(rows))
-    if count == 0:
+    count = min(int(held_out * len(rows)), len(rows) - min_rows)
+    if count <= 0:
         return rows, None, everything
     order = np.random.default_rng([seed, 1]).permutation(len(rows))
     kept = np.sort(order[count:])
-    return rows[torch.from_numpy(kept)], rows[torch.from_numpy(order[:count])], kept
+    return rows[kept], rows[order[:count]], kept
 
 
-def _units(metric: Whitening, flat: NDArray[np.float64]) -> NDArray[np.float64]:
-    parts = [metric.apply(part).numpy() for part in torch.from_numpy(flat).split(BATCH)]
-    return np.concatenate(parts)
-
-
-def _codes(labels: Any, rows: int, classes: int) -> Tensor | None:
+def _codes(labels: Any, rows: int, classes: int) -> NDArray[np.int64] | None:
     if labels is None:
         return None
     codes = np.asarray(labels)
@@ -195,68 +267,4 @@ def _codes(labels: Any, rows: int, classes: int) -> Tensor | None:
         raise InputError(
             f"labels must lie between 0 and {classes - 1}, got {codes.min()} to {codes.max()}"
         )
-    return torch.from_numpy(codes.astype(np.int64))
-
-
-def _certificate(
-    plan: Plan,
-    setting: Setting,
-    held: Held,
-    metric: str,
-    epsilon: float,
-    inner: FeatureGuard | None,
-) -> Certificate:
-    found = plan.bounded.growth
-    notes = []
-    if inner is not None:
-        notes.append("a second guard on penultimate features makes no promise of its own")
-    if len(held.modules) > 1:
-        notes.append("the logarithm of the mean probability over instances is guarded")
-    if setting.other_reach:
-        notes.append("a combination of categories that was not seen counts as distance")
-    if found.method == "given":
-        notes.append("the growth bound was given by the user and is not proven")
-    radius = plan.reach + plan.distance
-    return Certificate(
-        classes=held.classes,
-        epsilon=float(epsilon),
-        radius=radius,
-        radii=radius / plan.data_radius,
-        data_radius=plan.data_radius,
-        cover_radius=plan.reach,
-        distance=plan.distance,
-        unit=plan.unit,
-        offset=plan.line.offset,
-        slope=plan.line.slope,
-        tolerance=tolerance(held.classes, epsilon),
-        slack=plan.slack,
-        growth=found,
-        anchored=found.lipschitz and plan.bounded.anchors is not None,
-        metric=metric,
-        method=METHODS[found.method],
-        prototypes=len(plan.cover.prototypes),
-        coverage=plan.coverage,
-        training=Coverage(0, 1),
-        held_out=None,
-        dtype=str(held_dtype(held)).removeprefix("torch."),
-        members=len(held.modules),
-        notes=tuple(notes),
-    )
-
-
-def _counted(
-    draft: Certificate, safe: GuardedModel, inside: Tensor, outside: Tensor | None
-) -> Certificate:
-    """Count rows inside with the finished guard itself."""
-    training = Coverage(_count(safe, inside), len(inside))
-    if outside is None:
-        return replace(draft, training=training)
-    count = _count(safe, outside)
-    interval = clopper_pearson(count, len(outside))
-    held_out = Coverage(count, len(outside), interval.low, interval.high, interval.level)
-    return replace(draft, training=training, held_out=held_out)
-
-
-def _count(safe: GuardedModel, rows: Tensor) -> int:
-    with torch.no_grad():
-        return sum(int((safe.temperature(part) == 1.0).sum()) for part in rows.split(BATCH))
+    return codes.astype(np.int64)

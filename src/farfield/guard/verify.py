@@ -1,39 +1,32 @@
-"""Prove a certificate again, from a guarded model's weights alone."""
+"""Prove a certificate again, from the numbers of a guard alone."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from farfield.errors import InputError
-from farfield.guard.bounds import growth_bounds, roundoff
-from farfield.guard.calibrate import Bounded
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
-from farfield.guard.cover import Cover
-from farfield.guard.model import GuardedModel
-from farfield.guard.promise import Line, distance_slack, tolerance, with_rounding
-from farfield.guard.whitening import Whitening
+from farfield.guard.covered import Covered, least_temperature
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What a proof from the weights found.
+    """What a proof from the numbers found.
 
     Attributes:
         holds: Whether the promise follows.
-        apart: How far apart logits can be at the stated distance, at most; to be at most
-            ``tolerance``.
-        tolerance: How far they may be.
-        line: The bound that was found, rounding included.
+        radius: From where on ``d >= 1`` follows.
+        temperature: The least T there.
         problems: Why the promise does not follow.
     """
 
     holds: bool
-    apart: float
-    tolerance: float
-    line: Line
+    radius: float
+    temperature: float
     problems: tuple[str, ...]
 
     def __bool__(self) -> bool:
@@ -41,72 +34,74 @@ class Verification:
 
 
 def verify(certificate: Certificate, model: Any) -> Verification:
-    """Recompute every constant of a certificate from a guarded model, and check the inequality.
+    """Recompute every constant of a certificate from a guard, and check every inequality.
 
-    Nothing is taken from the certificate but its claims, except a growth bound that the user gave.
+    Nothing is taken from the certificate but its claims. The model inside plays no part.
     """
-    if not isinstance(model, GuardedModel):
+    covered = getattr(model, "covered", model)
+    if not isinstance(covered, Covered):
         raise InputError(
             f"a certificate is verified against a guarded model, got {type(model).__name__}"
         )
-    metric, cover = model.metric, model.cover
-    seen = None if model.seen is None else model.seen.cover
-    reach = math.hypot(cover.reach, 0.0 if seen is None else seen.reach) * (1 + 1e-12)
-    unit, slack = model.unit, 1.0
-    distance = certificate.distance
-    if distance > 0:
-        slack = distance_slack(len(metric.mean), metric.condition(), reach, distance)
-    line = _best_line(certificate, model, metric, cover, seen, reach)
-    apart = line.guarded(distance * (1 - slack), unit) if slack < 1 else math.inf
-    allowed = tolerance(model.held.classes, certificate.epsilon)
-    problems = _problems(certificate, reach, unit, slack, apart, allowed)
-    return Verification(not problems, apart, allowed, line, tuple(problems))
+    problems = broken(covered)
+    if problems:
+        return Verification(False, math.inf, 1.0, tuple(problems))
+    radius, unit = covered.radius, float(covered.unit)
+    temperature = 1 + 1 / unit**2
+    problems = _claims(certificate, covered, radius, temperature)
+    classes = getattr(getattr(model, "held", None), "classes", certificate.classes)
+    if classes != certificate.classes:
+        problems.append(f"the model has {classes} classes, not {certificate.classes}")
+    return Verification(not problems, radius, temperature, tuple(problems))
 
 
-def _best_line(
-    certificate: Certificate,
-    model: GuardedModel,
-    metric: Whitening,
-    cover: Cover,
-    seen: Cover | None,
-    reach: float,
-) -> Line:
-    """The growth bound that gives least at the stated distance."""
-    columns = Columns(tuple(model.numeric), tuple(model.categorical), ())
-    if certificate.growth.method == "given":
-        bounds: tuple[Bounded, ...] = (Bounded(certificate.growth, None),)
-        held = model.held
-    else:
-        held = replace(model.held, modules=list(model.members), network=model.network)
-        bounds = growth_bounds(held, metric, cover, seen, columns, None)
-    own = roundoff(held)
-    lines = [with_rounding(b.line(cover, reach), b.growth, reach, own) for b in bounds]
-    if certificate.growth.method == "given" and certificate.anchored:
-        lines = [Line(certificate.offset, certificate.slope)]
-    return min(lines, key=lambda line: line.at(certificate.distance))
+def broken(covered: Covered) -> list[str]:
+    """What makes a covered set unfit for any proof."""
+    found = []
+    for name, value in covered.named_buffers():
+        if value.is_floating_point() and name != "fill" and not bool(torch.isfinite(value).all()):
+            found.append(f"{name} holds numbers that are not finite")
+    positive = {"unit": covered.unit, "whitened.unit": covered.whitened.unit}
+    positive |= {f"the width of {view.name}": view.width for view in covered.each_view}
+    positive["the unit of ranges"] = covered.ranges.unit
+    found += [f"{name} is not positive" for name, value in positive.items() if (value <= 0).any()]
+    if not 1e-100 < float(covered.unit) < 1e100:
+        found.append(f"h = {float(covered.unit):g} is out of range")
+    matrix = covered.whitened.matrix
+    if not found and matrix is not None and not covered.whitened.condition() < 1e12:
+        found.append("the whitening matrix has a kernel: some direction has no distance")
+    return found
 
 
-def _problems(
-    certificate: Certificate,
-    reach: float,
-    unit: float,
-    slack: float,
-    apart: float,
-    allowed: float,
+def _claims(
+    certificate: Certificate, covered: Covered, radius: float, temperature: float
 ) -> list[str]:
     found = []
-    room = 1 + 1e-9
-    if not 0 < certificate.distance < math.inf or slack >= 0.5:
-        found.append(f"distance {certificate.distance:g} is not resolved by float64")
-    if not 0 < unit <= certificate.distance * (1 - slack):
-        found.append(f"unit {unit:g} must be positive and below the distance")
-    if certificate.radius * room < reach + certificate.distance:
+    if certificate.task == "classification":
+        needed = least_temperature(certificate.classes, certificate.epsilon) * (1 - 1e-6)
+        if not temperature * (1 - 1e-12) >= needed:
+            found.append(
+                f"the temperature at d = 1 is {temperature:.6g}, and {needed:.6g} is needed"
+            )
+    if not certificate.radius >= radius * (1 - 1e-9):
         found.append(
-            f"radius {certificate.radius:.6g} is less than the covered set's {reach:.6g} plus the "
-            f"distance {certificate.distance:.6g}"
+            f"the radius is said to be {certificate.radius:.6g}, but follows from {radius:.6g} on"
         )
-    if not apart <= allowed:
-        found.append(
-            f"logits can be {apart:.4g} apart at the stated distance, more than {allowed:.4g}"
-        )
+    own = certificate.radius
+    if len(covered.numeric) and not covered.balls.proves(
+        covered.whitened, covered.balls.radius(covered.whitened)
+    ):
+        found.append(f"the balls do not prove any radius up to {own:.6g} in float64")
+    if not math.isclose(certificate.radii * certificate.data_radius, own, rel_tol=1e-6):
+        found.append("radii times the data radius is not the radius")
+    if not certificate.temperature <= temperature * (1 + 1e-9):
+        found.append(f"the temperature is said to be {certificate.temperature:.6g}")
+    if not math.isclose(certificate.unit, float(covered.unit), rel_tol=1e-9):
+        found.append(f"h is said to be {certificate.unit:.6g}, it is {float(covered.unit):.6g}")
+    stated = [(view.name, view.threshold, view.width) for view in certificate.views]
+    real = [(v.name, float(v.threshold), float(v.width)) for v in covered.each_view]
+    if certificate.digest != covered.digest():
+        found.append("the numbers of the guard are not those that were certified")
+    if stated != real:
+        found.append("the views are not those of the certificate, or calibrated otherwise")
     return found

@@ -1,0 +1,104 @@
+"""Guarded models that are audited themselves: what is inside of them, and the guard around it.
+
+Whatever is claimed from a guard is proven from its own numbers first, or it is not claimed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from farfield.audit.black_box import BlackBox
+from farfield.audit.models import LoadedModel
+from farfield.errors import InputError
+from farfield.guard.archive import is_guard, load
+from farfield.guard.function import GuardedFunction
+from farfield.guard.members import hold
+from farfield.guard.model import GuardedModel
+from farfield.guard.onnx_file import GuardedFile, is_guarded, read_guarded
+
+AnyGuard = GuardedModel | GuardedFunction
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What the user gave, without its guard.
+
+    Attributes:
+        model: What is to be audited.
+        where: What the user called it, if there is a guard.
+        guard: The guard, if it is known without loading the model.
+        file: The guarded file, if the guard has to be put around what is loaded from it.
+    """
+
+    model: Any
+    where: str = ""
+    guard: AnyGuard | None = None
+    file: GuardedFile | None = None
+
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a guard."""
+        return self.guard is not None or self.file is not None
+
+    def renamed(self, loaded: LoadedModel) -> LoadedModel:
+        """Call what was loaded as the user does."""
+        return replace(loaded, where=self.where) if self.guarded else loaded
+
+    def around(self, loaded: LoadedModel) -> AnyGuard | None:
+        """The guard around a model that was loaded."""
+        if self.file is None:
+            return self.guard
+        file, network = self.file, loaded.network
+        if isinstance(network, BlackBox):
+            box = network
+            return GuardedFunction(
+                lambda X: box.probabilities(X)[0],
+                box.classes,
+                file.covered,
+                file.columns,
+                file.certificate,
+            )
+        held = hold(network, torch.zeros(2, *network.input_shape))
+        return GuardedModel(held, file.covered, file.columns, file.certificate)
+
+
+@contextmanager
+def unguarded(model: Any) -> Iterator[Given]:
+    """Take the guard off a model, and prove it.
+
+    Raises:
+        InputError: If the guard does not keep its promise.
+    """
+    path = model if isinstance(model, (str, os.PathLike)) else None
+    if isinstance(model, GuardedModel):
+        _check(model)
+        yield _of(model, type(model).__name__)
+    elif path is not None and is_guard(path):
+        yield _of(load(path), os.fspath(path))
+    elif path is not None and Path(path).suffix.lower() == ".onnx" and is_guarded(path):
+        file = read_guarded(path)
+        _check(file)
+        with tempfile.TemporaryDirectory() as folder:
+            inner = Path(folder) / Path(path).name
+            inner.write_bytes(file.inside.SerializeToString())
+            yield Given(inner, os.fspath(path), file=file)
+    else:
+        yield Given(model)
+
+
+def _of(safe: GuardedModel, where: str) -> Given:
+    return Given(LoadedModel(safe.network, "object", where), where, guard=safe)
+
+
+def _check(guard: GuardedModel | GuardedFile) -> None:
+    found = guard.verify()
+    if not found:
+        raise InputError(f"the guard does not keep its promise: {found.problems[0]}")

@@ -1,0 +1,217 @@
+"""The covered set: where every view is content, and how far everything else is from it.
+
+``d(x) = max over views of d_v(x)`` and ``T(x) = 1 + (relu(d(x)) / h)^2``. Views that see rows near
+the data only add to the distance; the promise stands on balls and ranges, which grow in every
+direction. A value that is not a number is infinitely far, unless it was missing in training too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from farfield.errors import InputError
+from farfield.guard.views.balls import Balls
+from farfield.guard.views.ranges import Ranges
+from farfield.guard.views.units import Units
+from farfield.guard.views.view import Place, Say, View
+
+
+class Covered(nn.Module):
+    """Distances to a covered set, in float64, whatever the model's own type.
+
+    Args:
+        whitened: Units without a kernel, of the numeric columns.
+        reduced: Principal components of wide inputs, or ``None``.
+        views: Balls and ranges first.
+        other: Positions of the columns that are not numeric.
+        fill: ``(columns,)`` what stands for a missing value; NaN where none may be missing.
+        unit: h.
+    """
+
+    numeric: Tensor
+    other: Tensor
+    fill: Tensor
+    unit: Tensor
+
+    def __init__(
+        self,
+        whitened: Units,
+        reduced: Units | None,
+        views: Sequence[View],
+        other: Sequence[int],
+        fill: Tensor,
+        unit: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.whitened, self.reduced = whitened, reduced
+        self.views = nn.ModuleList(views)
+        taken = set(other)
+        numeric = [place for place in range(len(fill)) if place not in taken]
+        for name, places in (("numeric", numeric), ("other", list(other))):
+            held = torch.tensor(places, dtype=torch.long)
+            self.register_buffer(name, held, persistent=False)
+        self.register_buffer("fill", fill.double())
+        self.register_buffer("unit", torch.tensor(unit, dtype=torch.float64))
+        for view in views:
+            view.attach(whitened, reduced or whitened)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.fill)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The views' names, in their order."""
+        return tuple(view.name for view in self.each_view)
+
+    @property
+    def each_view(self) -> list[View]:
+        """The views."""
+        return [view for view in self.views if isinstance(view, View)]
+
+    @property
+    def balls(self) -> Balls:
+        """The view that the promise about numeric columns stands on."""
+        return next(view for view in self.views if isinstance(view, Balls))
+
+    @property
+    def ranges(self) -> Ranges:
+        """The view that the promise about all other columns stands on."""
+        return next(view for view in self.views if isinstance(view, Ranges))
+
+    def place(self, x: Tensor) -> tuple[Place, Tensor]:
+        """Rows in the views' coordinates, and whether all of their values are numbers."""
+        rows = x.flatten(1).to(torch.float64)
+        rows = torch.where(torch.isnan(rows), self.fill, rows)
+        finite = torch.isfinite(rows)
+        rows = torch.where(finite, rows, torch.zeros_like(rows))
+        own = rows if len(self.other) == 0 else rows.index_select(1, self.numeric)
+        standard = self.whitened.standard(own)
+        whitened = self.whitened.of_standard(standard)
+        reduced = whitened if self.reduced is None else self.reduced.of_standard(standard)
+        return Place(rows, standard, whitened, reduced), finite.all(dim=1)
+
+    def each(self, x: Tensor) -> Tensor:
+        """``d_v``, ``(rows, views)``."""
+        place, finite = self.place(x)
+        found = torch.stack([view(place) for view in self.views], dim=1)
+        found = torch.where(torch.isnan(found), torch.full_like(found, math.inf), found)
+        return torch.where(finite[:, None], found, torch.full_like(found, math.inf))
+
+    def distance(self, x: Tensor) -> Tensor:
+        """``d``, ``(rows,)``: at most 0 inside."""
+        return self.each(x).amax(dim=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``T``, ``(rows,)``: exactly 1 inside."""
+        return 1.0 + (self.distance(x).clamp(min=0.0) / self.unit).square()
+
+    def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Distance, worst view and worst column of rows, each ``(rows,)``.
+
+        The column of a row with values that are no numbers is the first of them.
+        """
+        each = self.each(x)
+        distance, view = each.max(dim=1)
+        place, finite = self.place(x)
+        blames = torch.stack([self._blame(one, place).argmax(dim=1) for one in self.each_view], 1)
+        column = blames.gather(1, view[:, None])[:, 0]
+        rows = x.flatten(1).to(torch.float64)
+        missing = ~torch.isfinite(torch.where(torch.isnan(rows), self.fill, rows))
+        return distance, view, torch.where(finite, column, missing.double().argmax(dim=1))
+
+    def _blame(self, view: View, place: Place) -> Tensor:
+        """Of all columns; views of numeric columns blame none of the others."""
+        blame = view.blame(place)
+        if blame.shape[1] == self.columns:
+            return blame
+        whole = place.rows.new_zeros(place.rows.shape)
+        return whole.index_copy(1, self.numeric, blame)
+
+    def explain(self, row: Tensor, say: Say) -> tuple[float, str, int, str]:
+        """Distance, view, column and reason for one row.
+
+        Of several views that put a row outside, the one whose reason says most is heard.
+        """
+        place, finite = self.place(row[None])
+        if not bool(finite[0]):
+            where = int(self.worst(row[None])[2])
+            value = float(row.flatten()[where])
+            return math.inf, "values", where, f"{say(where, value)}, which no training value was"
+        each = self.each(row[None])[0].tolist()
+        found = sorted(zip(self.each_view, each, strict=True), key=lambda pair: -pair[1])
+        outside = [pair for pair in found if pair[1] > 0]
+        view = max(outside, key=lambda pair: pair[0].plain)[0] if outside else found[0][0]
+        where = int(self._blame(view, place)[0].argmax())
+        return found[0][1], view.name, where, view.explain(place, say, where)
+
+    @property
+    def radius(self) -> float:
+        """R: ``d >= 1`` for every input at least this far from the mean.
+
+        Distances are whitened for numeric columns and raw for all others. Whoever is further than
+        both radii together is further than one of them in its own columns.
+        """
+        own = self.balls.radius(self.whitened) if len(self.numeric) else 0.0
+        rest = self.ranges.radius(self.other, self.centre) if len(self.other) else 0.0
+        return math.hypot(own, rest) * (1 + 1e-12)
+
+    @property
+    def centre(self) -> Tensor:
+        """Of the columns that are not numeric: the middle of their range."""
+        low, high = self.ranges.low[self.other], self.ranges.high[self.other]
+        return (low + high) / 2
+
+    def length(self, x: Tensor) -> Tensor:
+        """How far rows are from the mean, as :attr:`radius` measures it, ``(rows,)``."""
+        place, _ = self.place(x)
+        rest = place.rows.index_select(1, self.other) - self.centre
+        return torch.hypot(place.whitened.norm(dim=1), rest.norm(dim=1))
+
+    def digest(self) -> str:
+        """SHA-256 of all numbers, by name."""
+        found = hashlib.sha256()
+        for name, value in sorted(self.state_dict().items()):
+            array = value.detach().cpu().numpy()
+            found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            found.update(array.tobytes())
+        return found.hexdigest()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Covered:
+        """Move with the model, but never change type: the proof counts on it."""
+        before = {name: value for name, value in self.named_buffers() if value is not None}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in before.items():
+            path, _, last = name.rpartition(".")
+            owner: Any = self.get_submodule(path)
+            setattr(owner, last, value.to(getattr(owner, last).device))
+        return self
+
+
+def least_temperature(classes: int, epsilon: float) -> float:
+    """The T from which on no class exceeds ``1 / K + epsilon``, whatever the model says.
+
+    ``1 / K + (1 - 1 / K) / T <= 1 / K + epsilon``, with room for the rounding of T, of the mixture
+    and of its logarithm.
+
+    >>> round(least_temperature(2, 0.01), 3)
+    50.001
+    """
+    if not (isinstance(epsilon, float | int) and 0 < epsilon < 1 - 1 / classes):
+        raise InputError(
+            f"epsilon must lie between 0 and {1 - 1 / classes:.4g} for {classes} classes (no class "
+            f"is to exceed 1/{classes} + epsilon), got {epsilon!r}"
+        )
+    if epsilon < 1e-4 / classes:
+        raise InputError(
+            f"epsilon={epsilon:g} cannot be kept: probabilities in single precision are not that "
+            f"fine and keep their order; ask for epsilon >= {1e-4 / classes:.2g}"
+        )
+    return (1 - 1 / classes) / epsilon * (1 + 1e-5)

@@ -1,0 +1,40 @@
+"""Guards in files of any kind, and whether they keep their promise."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from farfield.errors import InputError
+from farfield.guard.archive import failing_as_damage, read_archive, restore_covered
+from farfield.guard.certificate import Certificate
+from farfield.guard.covered import Covered
+from farfield.guard.onnx_file import read_guarded
+from farfield.guard.verify import Verification, verify
+
+
+def open_guard(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]:
+    """Read the certificate and the numbers of a guarded file, and prove it again.
+
+    Args:
+        path: An ``.onnx`` or ``.safetensors`` file.
+
+    Raises:
+        InputError: If there is no guard in it, or it is damaged.
+    """
+    if Path(path).suffix.lower() == ".pt2":
+        raise InputError(
+            f"{os.fspath(path)!r} is a .pt2 file, whose guard is spread over its graph; verify the "
+            ".onnx or .safetensors file of the same guard"
+        )
+    if Path(path).suffix.lower() == ".onnx":
+        file = read_guarded(path)
+        return file.certificate, file.verify()
+    header, tensors = read_archive(path)
+    own = {name: value for name, value in tensors.items() if name.startswith("covered.")}
+    covered: Covered = failing_as_damage(
+        os.fspath(path), lambda: restore_covered(header.covered, own)
+    )
+    certificate = Certificate.from_json(json.dumps(header.certificate))
+    return certificate, verify(certificate, covered)

@@ -1,0 +1,114 @@
+"""Fit every view that could be of use, to rows of training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from farfield.guard.columns import Columns
+from farfield.guard.covered import Covered
+from farfield.guard.views.balls import Balls
+from farfield.guard.views.categories import Categories
+from farfield.guard.views.density import Density
+from farfield.guard.views.neighbours import Neighbours
+from farfield.guard.views.ranges import Ranges
+from farfield.guard.views.units import MetricKind, fit_units, reduce
+from farfield.guard.views.view import View
+
+Floats = NDArray[np.float64]
+# Views are fitted to a sample of at most so many rows, fewer of wide ones.
+FITTED_ROWS, FITTED_NUMBERS, LEAST_FITTED = 20_000, 10_000_000, 1000
+# With at least so many rows, some are set apart for thresholds; with fewer, every fold in turn.
+SPLIT_ROWS, SET_APART, FOLDS = 4000, 0.25, 5
+BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What is needed to fit views to any part of the rows.
+
+    Attributes:
+        columns: What the columns are.
+        metric: Of the balls; ``None`` lets the rows decide.
+        min_rows: The least rows that anything stored is a mean of.
+        seed: Of k-means and mixtures.
+        more: Makes further views from rows, such as one on a network's features.
+    """
+
+    columns: Columns
+    metric: MetricKind | None
+    min_rows: int
+    seed: int
+    more: Callable[[Floats], list[View]] | None = None
+
+    def fit(self, rows: Floats) -> Covered:
+        """Fit all views; none of them is calibrated."""
+        fill = np.full(rows.shape[1], np.nan)
+        gaps = np.isnan(rows).any(axis=0)
+        fill[gaps] = np.nanmedian(rows[:, gaps], axis=0)
+        rows = np.where(np.isnan(rows), fill, rows)
+        image = len(self.columns.shape) > 1
+        metric: MetricKind | None = "isotropic" if image and not self.metric else self.metric
+        numeric, other = list(self.columns.numeric), list(self.columns.categorical)
+        own = rows[:, numeric]
+        units = fit_units(own, metric)
+        narrow = reduce(units, own, self.seed)
+        ranges = Ranges.fit(rows, common=image)
+        views: list[View] = [ranges]
+        if numeric:
+            standard = torch.from_numpy(own)
+            whitened = units(standard).numpy()
+            reduced = whitened if narrow is None else narrow(standard).numpy()
+            views = [
+                Balls.fit(whitened, self.min_rows, self.seed),
+                ranges,
+                Neighbours.fit(reduced, self.min_rows, self.seed),
+                Density.fit(reduced, self.min_rows, self.seed),
+            ]
+        if other:
+            views.append(Categories.fit(rows, self.columns.blocks))
+        if self.more is not None:
+            views += self.more(rows)
+        return Covered(
+            units,
+            narrow,
+            views,
+            other,
+            torch.from_numpy(fill),
+        )
+
+
+def divide(rows: Floats, seed: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Pairs of rows to fit on and rows to score: one pair if rows are many, else folds."""
+    order = np.random.default_rng([seed, 2]).permutation(len(rows))
+    if len(rows) >= SPLIT_ROWS:
+        apart = int(SET_APART * len(rows))
+        yield order[apart:][: most_rows(rows)], order[:apart]
+        return
+    if len(rows) == 1:
+        yield order, order
+        return
+    for fold in range(min(FOLDS, len(rows))):
+        out = np.arange(len(rows)) % FOLDS == fold
+        yield order[~out], order[out]
+
+
+def most_rows(rows: Floats) -> int:
+    """How many rows views are fitted to."""
+    wide = FITTED_NUMBERS // max(1, int(rows.shape[1]))
+    return min(FITTED_ROWS, max(LEAST_FITTED, wide))
+
+
+def scores(covered: Covered, rows: Floats) -> Floats:
+    """The score of every view, ``(rows, views)``; infinite where rows hold no numbers."""
+    found = []
+    with torch.no_grad():
+        for part in torch.from_numpy(rows).split(BATCH):
+            place, finite = covered.place(part)
+            each = torch.stack([view.score(place) for view in covered.each_view], dim=1)
+            found.append(torch.where(finite[:, None], each, torch.full_like(each, torch.inf)))
+    return np.asarray(torch.cat(found).numpy())

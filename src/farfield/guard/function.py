@@ -1,0 +1,123 @@
+"""A black box behind a guard: anything that returns probabilities."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from farfield.errors import InputError
+from farfield.guard.certificate import Certificate
+from farfield.guard.columns import Columns
+from farfield.guard.covered import Covered
+from farfield.guard.guarded import GuardedProbabilities
+from farfield.guard.members import Predict
+from farfield.guard.mix import mix
+
+
+@final
+class GuardedFunction(GuardedProbabilities):
+    """A function of rows that returns probabilities, mixed with the uniform answer outside.
+
+    Attributes:
+        predict: The function, ``(rows, classes)``.
+        classes: Number of classes.
+    """
+
+    def __init__(
+        self,
+        predict: Predict,
+        classes: int,
+        covered: Covered,
+        columns: Columns,
+        certificate: Certificate,
+    ) -> None:
+        self.predict, self.classes = predict, classes
+        self.covered, self.columns, self.certificate = covered, columns, certificate
+
+    def __call__(self, X: Any) -> NDArray[Any]:
+        """Guarded probabilities."""
+        return self.predict_proba(X)
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
+        return self.mix(self.own_proba(X), self.temperatures(X))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the views and the certificate, without the function, to one file."""
+        from farfield.guard.archive import save
+
+        save(self, path)
+
+    def own_proba(self, X: Any) -> NDArray[Any]:
+        """The function's own probabilities, NaN for rows that it cannot take."""
+        return answers(self.predict, X, self.classes, self.columns)
+
+    @staticmethod
+    def mix(own: NDArray[Any], temperatures: NDArray[np.float64]) -> NDArray[Any]:
+        """Mix probabilities with the uniform answer."""
+        mixed = mix(torch.from_numpy(own), torch.from_numpy(temperatures))
+        return np.asarray(mixed.numpy())
+
+
+def answers(predict: Predict, X: Any, classes: int, columns: Columns) -> NDArray[Any]:
+    """A function's own probabilities, ``(rows, classes)``; NaN for rows that it cannot take.
+
+    Rows with values that are no numbers are only shown to a function that was made with such rows;
+    if one fails on values beyond single precision, those rows are left out too.
+
+    Raises:
+        InputError: If the function does not return probabilities.
+    """
+    values = columns.read(X)
+    if len(values) == 0:
+        return np.zeros((0, classes))
+    able = np.asarray(~np.isinf(values).any(axis=1))
+    try:
+        return _called(predict, X, able, classes)
+    except InputError:
+        raise
+    except Exception:
+        single = float(np.finfo(np.float32).max)
+        usual = np.isfinite(values) & (np.abs(values) <= single)
+        fewer = np.asarray(usual.all(axis=1))
+        if bool((fewer == able).all()):
+            raise
+        return _called(predict, X, fewer, classes)
+
+
+def _called(predict: Predict, X: Any, able: NDArray[np.bool_], classes: int) -> NDArray[Any]:
+    if not able.any():
+        return np.full((len(able), classes), np.nan)
+    if able.all():
+        return check_probabilities(predict(X), len(able), classes)
+    some = X.loc[able] if hasattr(X, "loc") else np.asarray(X)[able]
+    own = check_probabilities(predict(some), int(able.sum()), classes)
+    whole = np.full((len(able), own.shape[1]), np.nan, dtype=own.dtype)
+    whole[able] = own
+    return whole
+
+
+def check_probabilities(values: Any, rows: int, classes: int | None) -> NDArray[Any]:
+    """See that a function returned one distribution for each row."""
+    p = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    if p.ndim != 2 or len(p) != rows or p.shape[1] < 2 or p.shape[1] != (classes or p.shape[1]):
+        expected = f"({rows}, {classes or 'classes'})"
+        raise InputError(
+            f"the model returned an array of shape {p.shape}, expected {expected}: one row of "
+            "probabilities for each row of input"
+        )
+    if p.dtype.kind != "f":
+        raise InputError(f"the model returned {p.dtype}; probabilities are floating-point numbers")
+    good = np.isnan(p).any(axis=1) | (
+        (p >= 0).all(axis=1) & (p <= 1 + 1e-6).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= 1e-3)
+    )
+    if not good.all():
+        worst = p[np.flatnonzero(~good)[0]]
+        raise InputError(
+            f"the model must return probabilities that sum to one; got {worst[:5].tolist()}"
+        )
+    return p

@@ -1,1 +1,0 @@
-"""How fast differences of logits can grow: sound bounds for every input."""

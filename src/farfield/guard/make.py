@@ -1,0 +1,250 @@
+"""Make a guard: fit views, choose among them, set thresholds, count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from farfield.errors import InputError
+from farfield.evaluate.estimate import clopper_pearson
+from farfield.guard.calibrate import Levels, choose_views, enough, likelihood_lost
+from farfield.guard.certificate import Certificate, Coverage, ViewLevel
+from farfield.guard.columns import Columns
+from farfield.guard.covered import Covered, least_temperature
+from farfield.guard.fit import BATCH, Maker, divide, most_rows, scores
+from farfield.guard.synthetic import synthetic_neighbours
+from farfield.guard.views.balls import Balls
+from farfield.guard.views.categories import Categories
+from farfield.guard.views.ranges import Ranges
+
+Floats = NDArray[np.float64]
+# A distance this small, in units of the covered set, is not resolved by float64 arithmetic.
+LEAST_DISTANCE = 1e-3
+# Data without any spread is taken to be as wide as one of its units.
+LEAST_RADIUS = 1.0
+# By which factors thresholds are moved away from the usual scores if held-out rows miss the share.
+STRETCHES = (1.0, 1.25, 1.5, 2.0)
+STRETCHED = "held-out rows missed the share at first, and thresholds were moved out by {:g}"
+# Rows that only calibrate: at most so many.
+MOST_SCORED = 50_000
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be promised: of a regressor, a spread; of a classifier, all the rest."""
+
+    radii: float
+    epsilon: float
+    keep: float
+    classes: int
+    spread: float = 0.0
+
+    def unit(self) -> float:
+        """h, which makes d = 1 hot enough; spreads grow with d itself."""
+        if self.spread:
+            return 1.0
+        return 1.0 / math.sqrt(least_temperature(self.classes, self.epsilon) - 1.0) * (1 - 1e-9)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A calibrated covered set, and what can be said of it."""
+
+    covered: Covered
+    certificate: Certificate
+
+
+def make(
+    maker: Maker,
+    rows: Floats,
+    unseen: Floats | None,
+    goal: Goal,
+    ask: Callable[[NDArray[np.intp]], Floats],
+    labels: NDArray[np.int64] | None,
+    told: Floats,
+) -> Draft:
+    """Fit views, choose among them, set thresholds, and count.
+
+    Args:
+        maker: Fits views.
+        rows: Training rows.
+        unseen: Rows that are only counted.
+        goal: What is to be promised.
+        ask: The model's own probabilities at positions of ``rows``.
+        labels: Classes of ``rows``, if known.
+        told: All rows that the user calls training rows.
+    """
+    unit = goal.unit()
+    found, places, synthetic, covered = _cross_fit(maker, rows)
+    views = covered.each_view
+    floors = [view.floor for view in views]
+    needed = [i for i, v in enumerate(views) if isinstance(v, Balls | Ranges | Categories)]
+    chosen = choose_views(found, synthetic, floors, needed, goal.keep, unit)
+    lost = (
+        _nothing
+        if goal.spread
+        else likelihood_lost(ask(places), None if labels is None else labels[places])
+    )
+    floors, found = [floors[view] for view in chosen], found[:, chosen]
+    covered.views = nn.ModuleList([views[view] for view in chosen])
+    covered.unit.fill_(unit)
+    for stretch in STRETCHES:
+        own = enough(found, floors, goal.keep, unit, lost, stretch)
+        data_radius = _set_levels(covered, own, rows, goal.radii)
+        held_out = None if unseen is None else _interval(_inside(covered, unseen))
+        if held_out is None or (held_out.high or 1.0) >= goal.keep:
+            break
+    else:
+        raise InputError(_missed(covered, held_out, goal.keep, unseen, maker.columns))
+    # Rows that were only counted, or only ranked, have training values too. Whoever was inside of
+    # a smaller range still is.
+    covered.ranges.widen(told)
+    certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen)
+    training = Coverage(inside=int(_inside(covered, rows).sum()), rows=len(rows))
+    notes = () if stretch == 1.0 else (STRETCHED.format(stretch),)
+    return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
+
+
+def _nothing(_: Floats) -> float:
+    """A wider spread costs no likelihood that is known here."""
+    return 0.0
+
+
+def _cross_fit(
+    maker: Maker, rows: Floats
+) -> tuple[Floats, NDArray[np.intp], dict[str, Floats], Covered]:
+    """Scores of rows by views that have not seen them, their positions, and final views."""
+    parts, places = [], []
+    synthetic: dict[str, Floats] = {}
+    covered = None
+    pairs = list(divide(rows, maker.seed))
+    for fitted, scored in pairs:
+        part = maker.fit(rows[fitted])
+        apart = scored[:MOST_SCORED]
+        parts.append(scores(part, rows[apart]))
+        places.append(apart)
+        if not synthetic:
+            made = synthetic_neighbours(rows[apart], maker.columns, maker.seed)
+            synthetic = {kind: scores(part, values) for kind, values in made.items()}
+        covered = part
+    if len(pairs) > 1 or covered is None:
+        covered = maker.fit(rows[: most_rows(rows)])
+    return np.concatenate(parts), np.concatenate(places), synthetic, covered
+
+
+def _set_levels(covered: Covered, own: Levels, rows: Floats, radii: float) -> float:
+    """Give views their thresholds, and the balls a width that keeps the promise's radius."""
+    for view, threshold, width in zip(covered.each_view, own.thresholds, own.widths, strict=True):
+        view.set(float(threshold), float(width))
+    inside = _inside(covered, rows)
+    lengths = _over(covered.length, rows)[inside]
+    reach = covered.balls.reach if len(covered.numeric) else 0.0
+    largest = max(float(lengths.max()) if len(lengths) else 0.0, reach / 2, LEAST_RADIUS)
+    if not len(covered.numeric):
+        return max(largest, covered.radius / radii)
+    rest = math.sqrt(max(0.0, covered.radius**2 - covered.balls.radius(covered.whitened) ** 2))
+    allowed = math.sqrt(max(0.0, (radii * largest) ** 2 - rest**2)) * (1 - 1e-6) - reach
+    if not allowed > LEAST_DISTANCE * max(reach, 1e-12):
+        least = 1.05 * math.hypot(reach, rest) / max(largest, 1e-300)
+        raise InputError(
+            f"radii={radii:g} cannot be kept: the covered set itself reaches {least / 1.05:.3g} "
+            "data radii from the mean, and inside it nothing is changed; ask for radii >= "
+            f"{least:.3g}"
+        )
+    balls = covered.balls
+    balls.width.fill_(min(float(balls.width), allowed))
+    return largest
+
+
+def _certificate(
+    covered: Covered,
+    own: Levels,
+    goal: Goal,
+    maker: Maker,
+    data_radius: float,
+    held_out: Coverage | None,
+    unseen: Floats | None,
+) -> Certificate:
+    each = None if unseen is None else _over(lambda part: (covered.each(part) > 0).double(), unseen)
+    radius = covered.radius
+    return Certificate(
+        classes=goal.classes,
+        task="regression" if goal.spread else "classification",
+        epsilon=0.0 if goal.spread else float(goal.epsilon),
+        spread=goal.spread,
+        radius=radius,
+        radii=radius / data_radius,
+        data_radius=data_radius,
+        temperature=1.0 + 1.0 / float(covered.unit) ** 2,
+        unit=float(covered.unit),
+        keep=goal.keep,
+        share=own.share,
+        views=tuple(
+            ViewLevel(
+                name=view.name,
+                sees=view.sees,
+                threshold=float(view.threshold),
+                width=float(view.width),
+                unseen_outside=None if each is None else int(each[:, place].sum()),
+            )
+            for place, view in enumerate(covered.each_view)
+        ),
+        held_out=held_out,
+        training=Coverage(inside=0, rows=1),
+        metric=covered.whitened.describe(),
+        min_rows=maker.min_rows,
+        digest=covered.digest(),
+        dtype="any",
+        members=1,
+    )
+
+
+def _over(function: Callable[[torch.Tensor], torch.Tensor], rows: Floats) -> Floats:
+    with torch.no_grad():
+        return np.concatenate(
+            [function(part).numpy() for part in torch.from_numpy(rows).split(BATCH)]
+        )
+
+
+def _inside(covered: Covered, rows: Floats) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = _over(covered.distance, rows) <= 0.0
+    return inside
+
+
+def _interval(inside: NDArray[np.bool_]) -> Coverage:
+    found = clopper_pearson(int(inside.sum()), len(inside))
+    return Coverage(
+        inside=int(inside.sum()),
+        rows=len(inside),
+        low=found.low,
+        high=found.high,
+        level=found.level,
+    )
+
+
+def _missed(
+    covered: Covered,
+    held_out: Coverage | None,
+    keep: float,
+    unseen: Floats | None,
+    columns: Columns,
+) -> str:
+    """Why a guard is not made."""
+    if unseen is None or held_out is None:
+        raise AssertionError("without held-out rows nothing is missed")
+    each = _over(covered.each, unseen)
+    worst = covered.names[int((each > 0).sum(axis=0).argmax())]
+    outside = unseen[each.max(axis=1) > 0]
+    said = covered.explain(torch.from_numpy(outside[0]), columns.say)[3]
+    return (
+        f"held-out rows inside: {held_out}, and {100 * keep:g}% were asked for; they are not like "
+        f"the training rows. The view of {worst} puts most of them outside, for instance: {said}. "
+        "Guard with rows from the same source (shuffle them if they are sorted), with more rows, "
+        f"or with keep={max(0.5, math.floor(100 * (held_out.high or 0.5)) / 100):g}"
+    )

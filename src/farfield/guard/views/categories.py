@@ -1,0 +1,138 @@
+"""Categories: values, and pairs of values, that no training row had.
+
+``score = pairs + n unknown``: how many pairs of a row's categories never occurred together, plus
+the number of variables n for each variable that holds no known value at all. Combinations of more
+than two are not counted: with a dozen variables nearly every new row is a combination of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farfield.guard.views.view import Floats, Place, Say, View
+
+# How far a value may be off by rounding.
+TOLERATED = 1e-3
+# With more values than this together, pairs are not counted.
+MOST_VALUES = 1024
+
+
+@final
+class Categories(View):
+    """How many pairs of categories are new.
+
+    Args:
+        places: ``(values,)`` the column that each value is in.
+        values: ``(values,)`` what the column holds for it: a code, or 1 in a one-hot block.
+        variable: ``(values,)`` the variable that each value belongs to.
+        unseen: ``(values, values)`` 1 where two values never occurred together.
+        binary: Columns of one-hot blocks, which hold 0 or 1.
+    """
+
+    name = "categories"
+    sees = "values of categories, and pairs of them, that never occurred"
+    floor = 1.0
+    plain = 2
+    places: Tensor
+    values: Tensor
+    variable: Tensor
+    unseen: Tensor
+    binary: Tensor
+    member: Tensor
+
+    def __init__(
+        self, places: Tensor, values: Tensor, variable: Tensor, unseen: Tensor, binary: Tensor
+    ) -> None:
+        super().__init__()
+        self.register_buffer("places", places.long())
+        self.register_buffer("values", values.double())
+        self.register_buffer("variable", variable.long())
+        self.register_buffer("unseen", unseen.double())
+        self.register_buffer("binary", binary.long())
+        count = int(variable.max()) + 1
+        member = torch.nn.functional.one_hot(self.variable, count).double()
+        self.register_buffer("member", member, persistent=False)
+
+    @classmethod
+    def fit(cls, rows: Floats, blocks: Sequence[Sequence[int]]) -> Categories:
+        """List values and pairs.
+
+        Args:
+            rows: ``(rows, columns)``.
+            blocks: The columns of each variable: one that holds codes, or those of a one-hot block.
+        """
+        places: list[int] = []
+        values: list[float] = []
+        variable: list[int] = []
+        for index, block in enumerate(blocks):
+            known = np.unique(rows[:, block[0]]) if len(block) == 1 else np.ones(len(block))
+            used = [block[0]] * len(known) if len(block) == 1 else list(block)
+            places += used
+            values += known.tolist()
+            variable += [index] * len(known)
+        numbers = torch.tensor(places), torch.tensor(values), torch.tensor(variable)
+        binary = torch.tensor([each for block in blocks if len(block) > 1 for each in block])
+        view = cls(*numbers, torch.zeros(len(places), len(places)), binary)
+        held = view.held(torch.from_numpy(rows))
+        if len(places) <= MOST_VALUES:
+            together = held.T @ held
+            apart = view.variable[:, None] != view.variable
+            view.unseen.copy_(((together == 0) & apart).double())
+        # A column of a one-hot block that no training row used is no known value.
+        seen = held.sum(dim=0) > 0
+        parts = (view.places[seen], view.values[seen], view.variable[seen])
+        return cls(*parts, view.unseen[seen][:, seen], view.binary)
+
+    def held(self, rows: Tensor) -> Tensor:
+        """``(rows, values)``: 1 where a row holds a value."""
+        near = (rows.index_select(1, self.places) - self.values).abs() <= TOLERATED
+        return near.to(torch.float64)
+
+    def score(self, place: Place) -> Tensor:
+        """Count pairs that are new, and variables without a known value."""
+        held = self.held(place.rows)
+        pairs = ((held @ self.unseen) * held).sum(dim=1) / 2.0
+        strange = self._unknown(held).sum(dim=1) + self._neither(place.rows).sum(dim=1)
+        return pairs + strange * float(self.member.shape[1])
+
+    def blame(self, place: Place) -> Tensor:
+        """The columns of what is unknown, or of new pairs."""
+        held = self.held(place.rows)
+        unknown = self._unknown(held) * float(len(self.places))
+        each = (held @ self.unseen) * held
+        each = each + unknown.index_select(1, self.variable)
+        blame = place.rows.new_zeros(place.rows.shape)
+        blame = blame.scatter_reduce(1, self.places.expand(len(each), -1), each, reduce="amax")
+        neither = self._neither(place.rows) * float(len(self.places))
+        return blame.scatter_reduce(1, self.binary.expand(len(each), -1), neither, reduce="amax")
+
+    def explain(self, place: Place, say: Say, column: int) -> str:
+        """Say which value or pair is new."""
+        held = self.held(place.rows)
+        said = say(column, float(place.rows[0, column]))
+        own = self.variable[self.places == column]
+        if len(own) == 0 or bool(self._unknown(held)[0, own[0]] > 0):
+            return f"{said} is a category that no training row had"
+        pairs = torch.nonzero(self.unseen * held[0][:, None] * held[0])
+        first = [each for each in pairs.tolist() if int(self.places[each[0]]) == column][:1]
+        if not first:
+            return f"{said} is neither one category of its block nor another"
+        place_of, value_of = self.places[first[0][1]], self.values[first[0][1]]
+        other = say(int(place_of), float(value_of))
+        return f"{said} and {other} never occurred together"
+
+    def _unknown(self, held: Tensor) -> Tensor:
+        """``(rows, variables)``: 1 where not exactly one known value is held."""
+        member: Tensor = self.member
+        return ((held @ member) != 1.0).to(torch.float64)
+
+    def _neither(self, rows: Tensor) -> Tensor:
+        """``(rows, binary)``: 1 where a column of a one-hot block holds neither 0 nor 1."""
+        own = rows.index_select(1, self.binary)
+        apart = torch.minimum(own.abs(), (own - 1.0).abs()) > TOLERATED
+        return apart.to(torch.float64)

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+import farfield as ff
+from farfield.errors import InputError
+from farfield.guard import GuardedRegressor, guard
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    return X, 10 * X[:, 0] + rng.normal(size=300)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return ff.EnsembleRegressor(members=2, hidden=(16,), epochs=10, random_state=0).fit(*data)
+
+
+def test_the_spread_grows_and_the_mean_stays(model, data):
+    X, y = data
+    safe = guard(model, X, labels=y)
+    assert isinstance(safe, GuardedRegressor)
+    mean, std = model.predict(X, return_std=True)
+    new_mean, new_std = safe.predict(X, return_std=True)
+    inside = safe.is_inside(X)
+    assert inside.mean() >= 0.99
+    assert np.array_equal(mean, new_mean)
+    assert np.array_equal(std[inside], new_std[inside])
+    assert (new_std >= std).all()
+    assert safe.verify()
+    assert safe.certificate.spread == pytest.approx(y.std())
+    assert "no predicted deviation is below" in safe.certificate.statement()
+
+
+def test_no_deviation_collapses_far_away(model, data):
+    safe = guard(model, data[0], labels=data[1])
+    rng = np.random.default_rng(1)
+    far = rng.normal(size=(300, 2)) * 10.0 ** rng.uniform(1, 6, (300, 1))
+    beyond = safe.distance(far) >= 1.0
+    assert beyond.sum() > 250
+    mean, std = safe.predict(far, return_std=True)
+    assert (std[beyond] >= safe.certificate.spread).all()
+    assert np.array_equal(mean, model.predict(far))
+    lengths = safe.distance(far)[beyond]
+    assert (std[beyond] >= 0.999 * lengths * safe.certificate.spread).all()
+
+
+def test_any_regressor_that_gives_deviations(data):
+    X, y = data[0][:80], data[1][:80]
+    process = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
+    safe = guard(process, X)
+    assert safe.predict([[1e3, 0.0]], return_std=True)[1][0] > 100 * process.predict(X).std()
+    assert safe.predict(X).shape == (80,)
+
+
+def test_targets_without_a_scale(model, data):
+    with pytest.raises(InputError, match="deviation"):
+        guard(model, data[0], labels=np.zeros(len(data[0])))
+    with pytest.raises(InputError, match="classifiers"):
+        ff.envelope(model, data[0], labels=data[1])
