@@ -121,3 +121,18 @@ def test_a_full_disk_ends_in_one_line(home):
     assert "cannot write" in refused(done)
     assert not out.exists()
     assert not list(out.parent.iterdir())
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("1", 0), ("0", 1)])
+def test_a_reader_that_leaves_changes_no_exit_code(home, allowed, code):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", "from farfield.cli import main; main()", "audit"]
+    command += [home / "model.safetensors", "--data", home / "train.csv", "--label", "y"]
+    command += ["--directions", "20", "--samples", "20", "--max-blind", allowed]
+    command += ["--out", home / "left"]
+    done = subprocess.run(
+        list(map(str, command)), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")

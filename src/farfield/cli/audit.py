@@ -109,6 +109,7 @@ def audit(
     Exits with 1 if the blind share is above --max-blind.
     """
     from farfield.audit.run import audit as run
+    from farfield.cli.console import reader_may_leave
     from farfield.cli.progress import stages
 
     sets = dict(_named(each) for each in ood)
@@ -145,7 +146,8 @@ def audit(
         progress("report", 0.0)
         found.to_json(out / "audit.json")
         found.to_html(out / "report.html")
-    show(found, out / "report.html", as_json=as_json, latex=latex, quiet=quiet)
+    with reader_may_leave():
+        show(found, out / "report.html", as_json=as_json, latex=latex, quiet=quiet)
     if not found.passed:
         sys.exit(1)
 
@@ -181,8 +183,7 @@ def _escaped(text: str, encoding: str | None) -> str:
 
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
-    from rich.console import Console
-
+    from farfield.cli.console import Output
     from farfield.report.audit_text import print_audit, warnings
     from farfield.report.latex import audit_tables
 
@@ -196,5 +197,5 @@ def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -
         for table in audit_tables(found).values():
             click.echo(table)
     elif not quiet:
-        print_audit(found, Console())
+        print_audit(found, Output())
         click.echo(f"\n{page}")

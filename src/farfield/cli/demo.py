@@ -57,8 +57,9 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
 
 def _print(results: list[Audited]) -> None:
     """Print one line per model."""
-    from rich.console import Console
     from rich.table import Table
+
+    from farfield.cli.console import Output
 
     table = Table(title="Half-moons: how sure are they infinitely far out?")
     for heading in (
@@ -80,7 +81,7 @@ def _print(results: list[Audited]) -> None:
             f"{middle:.3f} ({low:.3f} to {high:.3f})",
             f"AUROC {entropy.auroc.value:.3f}",
         )
-    Console(width=max(100, Console().width)).print(table)
+    Output(width=max(100, Output().width)).print(table)
     click.echo(
         "Blind: the share of all directions in which the model ends up 99% sure or more; computed "
         "exactly,\nas arcs of the circle. The ring lies three to four times as far out as the data."

@@ -21,8 +21,10 @@ def report(source: Path, out: Path | None, latex: bool, quiet: bool) -> None:
     """Render SOURCE, an audit.json, as one self-contained page."""
     from farfield.audit.record import Audit
     from farfield.cli.audit import show
+    from farfield.cli.console import reader_may_leave
 
     found = Audit.from_json(source)
     page = out or source.with_name("report.html")
     found.to_html(page)
-    show(found, page, as_json=False, latex=latex, quiet=quiet)
+    with reader_may_leave():
+        show(found, page, as_json=False, latex=latex, quiet=quiet)

@@ -1,0 +1,31 @@
+"""Standard output whose reader may leave before everything is written, as ``| head`` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+
+class Output(Console):
+    """A console that leaves a closed pipe to its caller, instead of exiting with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Say what happened; there is nobody left to write for."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Write the rest nowhere if the reader leaves: the exit code still says how it went."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
