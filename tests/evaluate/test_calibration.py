@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss
 
 from farfield.errors import InputError
-from farfield.evaluate import calibration, mean_max_confidence
+from farfield.evaluate import calibration, clopper_pearson, mean_max_confidence
 
 NUMBERS = ("nll", "brier", "ece", "adaptive_ece", "classwise_ece", "accuracy")
 
@@ -207,3 +207,10 @@ def test_logits_and_bad_bins_are_refused():
         calibration(np.array([[0.5, 0.5]]), y, bins=0)
     with pytest.raises(InputError, match="at least one point"):
         calibration(np.empty((0, 2)), np.empty(0, int))
+
+
+def test_a_model_that_is_always_right_is_not_certainly_so():
+    p = np.tile([0.9, 0.1], (50, 1))
+    accuracy = calibration(p, np.zeros(50, dtype=int), interval=0.95).intervals["accuracy"]
+    assert accuracy == clopper_pearson(50, 50, 0.95)
+    assert accuracy.low < 0.94

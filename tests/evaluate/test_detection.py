@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from farfield.errors import InputError
-from farfield.evaluate import Estimate, detection
+from farfield.evaluate import Estimate, clopper_pearson, detection
 
 NAMES = ("auroc", "aupr_out", "aupr_in", "fpr95")
 TIED = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25).map(np.array)
@@ -176,6 +176,17 @@ def test_intervals_of_every_number_are_reproducible():
     dataclasses.asdict(first)
 
 
+def with_unseen(inside, outside, level):
+    """Add to one kind as many points, beyond all others, as can be missed by chance."""
+    for kind, points in enumerate((inside, outside)):
+        share = clopper_pearson(0, len(points), level).high
+        more = int(np.ceil(len(points) * share / (1 - share) - 1e-9))
+        for end in (-np.inf, np.inf):
+            both = [inside, outside]
+            both[kind] = np.append(points, [end] * more)
+            yield detection(*both)
+
+
 def test_bootstrap_equals_measuring_resamples(monkeypatch):
     """Draw the same resamples, in the same order, and measure each on its own."""
     inside, outside = np.array([1.0, 2, 2, 3, 5]), np.array([2.0, 3, 4])
@@ -188,10 +199,36 @@ def test_bootstrap_equals_measuring_resamples(monkeypatch):
     ]
     for name in NAMES:
         values = [getattr(single, name) for single in singles]
-        low = min(np.quantile(values, 0.05, method="lower"), getattr(got, name))
-        high = max(np.quantile(values, 0.95, method="higher"), getattr(got, name))
+        unseen = [getattr(each, name) for each in with_unseen(inside, outside, 0.9)]
+        low = min(np.quantile(values, 0.05, method="lower"), getattr(got, name), *unseen)
+        high = max(np.quantile(values, 0.95, method="higher"), getattr(got, name), *unseen)
         assert got.intervals[name].low == pytest.approx(low)
         assert got.intervals[name].high == pytest.approx(high)
+
+
+def test_a_perfect_separation_is_not_certain():
+    """Clopper and Pearson's bound for as many independent pairs as there are points."""
+    got = detection(np.arange(50.0), np.arange(50.0) + 99, interval=0.95, resamples=100)
+    auroc = got.intervals["auroc"]
+    bound = clopper_pearson(50, 50).low
+    assert (auroc.value, auroc.high) == (1.0, 1.0)
+    assert bound - 0.01 < auroc.low <= bound
+    for name in ("aupr_out", "aupr_in"):
+        assert 0.5 < got.intervals[name].low < 1.0
+    # Fifty points may all lie below the 95th percentile of where they come from; 400 do not.
+    assert got.intervals["fpr95"].high == 1.0
+    many = detection(np.arange(400.0), np.arange(400.0) + 999, interval=0.95, resamples=100)
+    assert 0.0 < many.intervals["fpr95"].high < 0.02
+
+
+def test_intervals_hold_the_truth_near_the_edge():
+    """Uniform on [0, 1] and on [0.9, 1.9]: an out-point is below an in-point in 1 of 200 pairs."""
+    rng, held = np.random.default_rng(0), 0
+    for seed in range(200):
+        inside, outside = rng.random(20), 0.9 + rng.random(20)
+        got = detection(inside, outside, interval=0.95, resamples=50, random_state=seed)
+        held += got.intervals["auroc"].low <= 0.995 <= got.intervals["auroc"].high
+    assert held >= 186  # of 200, at 95%: fewer would come once in a hundred times
 
 
 @pytest.mark.parametrize(

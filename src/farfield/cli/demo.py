@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from farfield.audit.record import Audit
     from farfield.cli.moons import Audited
 
 DIRECTIONS = 1440
@@ -46,7 +47,11 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
             audits[result.title] = (f"{_slug(result.title)}/report.html", result.found)
         picture = save_discs([result.disc for result in results], out / "far-field.png")
         page = write_comparison(
-            audits, out / "index.html", title="Half-moons, out to infinity", picture=picture
+            audits,
+            out / "index.html",
+            title="Half-moons, out to infinity",
+            rows=f"the {results[0].found.data.rows} points that the models were trained on",
+            picture=picture,
         )
     if not quiet:
         _print(results)
@@ -64,10 +69,11 @@ def _print(results: list[Audited]) -> None:
     table = Table(title="Half-moons: how sure are they infinitely far out?")
     for heading in (
         "model",
-        "accuracy",
+        "accuracy (training)",
+        "(held out)",
         "blind (exact)",
         "confidence at infinity",
-        "finds the ring",
+        "ring by entropy",
     ):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for result in results:
@@ -76,6 +82,7 @@ def _print(results: list[Audited]) -> None:
         low, middle, high = circle.confidence[0], circle.confidence[2], circle.confidence[-1]
         table.add_row(
             result.title,
+            f"{_trained(result.found):.3f}",
             f"{result.accuracy:.3f}",
             f"{circle.share:.1%}",
             f"{middle:.3f} ({low:.3f} to {high:.3f})",
@@ -86,6 +93,11 @@ def _print(results: list[Audited]) -> None:
         "Blind: the share of all directions in which the model ends up 99% sure or more; computed "
         "exactly,\nas arcs of the circle. The ring lies three to four times as far out as the data."
     )
+
+
+def _trained(found: Audit) -> float:
+    """Accuracy on the rows of the audit, which are those of the training."""
+    return found.health.numbers["accuracy"].value if found.health is not None else float("nan")
 
 
 def _slug(title: str) -> str:

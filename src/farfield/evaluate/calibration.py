@@ -28,7 +28,7 @@ from farfield.evaluate.bootstrap import (
     percentile_estimates,
     resampled_means,
 )
-from farfield.evaluate.estimate import Estimate
+from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.scores.simplex import mean_over_instances
 
 Bins = NDArray[np.intp]
@@ -88,9 +88,10 @@ def calibration(
             over instances is measured. Not logits.
         y: Labels, ``(points,)``, whole numbers from 0 to ``classes - 1``.
         bins: Number of bins of the calibration errors.
-        interval: Confidence level of bootstrap intervals, or None for none. Bins stay those of
-            the given points. Binned errors of a perfectly calibrated model are positive by
-            chance; their intervals allow for that and then reach down to 0.
+        interval: Confidence level of intervals, or None for none: Clopper and Pearson's for the
+            accuracy, the bootstrap for all others. Bins stay those of the given points. Binned
+            errors of a perfectly calibrated model are positive by chance; their intervals allow
+            for that and then reach down to 0.
         resamples: Number of bootstrap resamples.
         random_state: Seed or generator of the bootstrap.
 
@@ -113,7 +114,7 @@ def calibration(
     means = np.asarray(columns.sum(axis=0)).reshape(1, -1) / len(mean)
     plain, errors = _plain(means), _errors(means, bins)
     numbers = {name: float(value[0]) for name, value in (plain | errors).items()}
-    intervals: Mapping[str, Estimate] = {}
+    intervals: dict[str, Estimate] = {}
     if interval is not None:
         check_bootstrap(interval, resamples)
         resampled = resampled_means(columns, resamples, random_state)
@@ -122,6 +123,8 @@ def calibration(
         ) | norm_estimates(
             {name: numbers[name] for name in errors}, _errors(resampled - means, bins), interval
         )
+        # A count of independent rows: where all are right, no resample would differ.
+        intervals |= {"accuracy": clopper_pearson(int(right.sum()), len(right), interval)}
     return Calibration(
         **numbers,
         reliability=_reliability(confidence, right, width_bins, bins),

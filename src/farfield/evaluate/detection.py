@@ -16,8 +16,9 @@ With ``u`` the distinct scores:
   infinite score it is the more uncertain neighbour, which counts more out-points.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,10 @@ def detection(
     Args:
         in_scores: Uncertainty of in-distribution points, ``(points,)``; higher = more uncertain.
         out_scores: Uncertainty of out-of-distribution points, ``(points,)``.
-        interval: Confidence level of bootstrap intervals, or None for none. In- and out-points
-            are resampled separately. Where no resample differs (a perfect separation) the
-            interval is a point.
+        interval: Confidence level of intervals, or None for none. In- and out-points are
+            resampled separately (bootstrap). No resample of a perfect separation is less than
+            perfect, so the interval is widened to what further points, scored beyond all
+            others, would give: as many as can have been missed by chance.
         resamples: Number of bootstrap resamples.
         random_state: Seed or generator of the bootstrap.
 
@@ -115,7 +117,17 @@ def detection(
             for some in chunks(resamples, len(index))
         ]
         resampled = {name: np.concatenate([part[name] for part in parts]) for name in _NAMES}
-        intervals = percentile_estimates(numbers, resampled, interval)
+        bootstrapped = percentile_estimates(numbers, resampled, interval)
+        unseen = _unseen(values, index_in, index_out, interval)
+        intervals = {
+            name: replace(
+                found,
+                low=min(found.low, *unseen[name]),
+                high=max(found.high, *unseen[name]),
+                method=f"{found.method}, widened by points not seen",
+            )
+            for name, found in bootstrapped.items()
+        }
     return Detection(
         **numbers,
         in_points=len(inside),
@@ -142,6 +154,28 @@ def _as_scores(scores: NDArray[Any] | Tensor, name: str) -> NDArray[np.float64]:
         where = int(np.flatnonzero(np.isnan(values))[0])
         raise InputError(f"{name} holds NaN, first at point {where}. Remove or repair such points.")
     return values
+
+
+def _unseen(
+    values: NDArray[np.float64], inside: NDArray[np.intp], outside: NDArray[np.intp], level: float
+) -> dict[str, list[float]]:
+    """Measure with further points of either kind, below or above all others: four of each number.
+
+    Of ``n`` points none lies there. A share of ``q`` that does is missed by all of them with
+    probability ``(1 - q)^n``; so up to ``q = 1 - tail^(1/n)`` may do, Clopper and Pearson's bound.
+    """
+    tail = (1.0 - level) / 2.0
+    around = np.concatenate([[-np.inf], values, [np.inf]])
+    kinds = [np.bincount(index + 1, minlength=len(around)) for index in (inside, outside)]
+    made = []
+    for kind, counts in enumerate(kinds):
+        points = int(counts.sum())
+        share = 1.0 - tail ** (1.0 / points)
+        for end in (0, -1):
+            more = [each.copy() for each in kinds]
+            more[kind][end] = math.ceil(points * share / (1.0 - share))
+            made.append(_measure(around, more[0][None], more[1][None]))
+    return {name: [float(each[name][0]) for each in made] for name in _NAMES}
 
 
 def _resample(index: NDArray[np.intp], size: int, some: int, rng: np.random.Generator) -> Counts:

@@ -22,7 +22,7 @@ from farfield.evaluate.bootstrap import (
     percentile_estimates,
     resampled_means,
 )
-from farfield.evaluate.estimate import Estimate, check_level
+from farfield.evaluate.estimate import Estimate, check_level, clopper_pearson
 
 Family = Literal["gaussian", "laplace"]
 Floats = NDArray[np.float64]
@@ -142,7 +142,8 @@ def regression(
         std: Predicted standard deviations, shaped like ``mean``, positive.
         family: ``"gaussian"`` or ``"laplace"``.
         level: Share of targets that the central interval promises to hold.
-        interval: Confidence level of bootstrap intervals, or None for none.
+        interval: Confidence level of intervals, or None for none: Clopper and Pearson's for the
+            coverage, the bootstrap for all others.
         resamples: Number of bootstrap resamples.
         random_state: Seed or generator of the bootstrap.
 
@@ -175,11 +176,13 @@ def regression(
     )
     exact = _numbers(columns.mean(axis=0, keepdims=True))
     numbers = {name: float(value[0]) for name, value in exact.items()}
-    intervals: Mapping[str, Estimate] = {}
+    intervals: dict[str, Estimate] = {}
     if interval is not None:
         check_bootstrap(interval, resamples)
         resampled = _numbers(resampled_means(columns, resamples, random_state))
+        inside = int(columns[:, -1].sum())
         intervals = percentile_estimates(numbers, resampled, interval)
+        intervals |= {"coverage": clopper_pearson(inside, len(targets), interval)}
     return Regression(**numbers, level=level, points=len(targets), intervals=intervals)
 
 

@@ -148,7 +148,8 @@ def health(audit: Audit, most: int | None = None) -> Listing:
     rows = tuple(
         (_name(metric_title(key)), *measured(key, value)) for key, value in numbers.items()
     )
-    return Listing("Quality on the data", ("Measure", "Value", "Interval"), rows[:most])
+    on = "" if audit.health is None else f" ({plural(audit.health.rows, 'row')})"
+    return Listing(f"Quality on the data{on}", ("Measure", "Value", "Interval"), rows[:most])
 
 
 def detection(audit: Audit, most: int | None = None) -> Listing:

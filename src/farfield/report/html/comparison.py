@@ -12,7 +12,9 @@ from markupsafe import Markup
 from farfield.audit.record import Audit
 from farfield.files import replacing
 from farfield.report import words
+from farfield.report.html.limits import Limits
 from farfield.report.html.page import asset, environment, policy
+from farfield.report.html.sections import contests
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ def write_comparison(
     path: Path,
     *,
     title: str,
+    rows: str = "the data that each audit was given",
     picture: Path | None = None,
 ) -> Path:
     """Write a page that compares audits; everything in it is read from them.
@@ -40,6 +43,7 @@ def write_comparison(
         audits: Title of a model to the address of its report, relative to the page, and its audit.
         path: Where to write the page.
         title: Its heading.
+        rows: What the models' quality was measured on, in words.
         picture: A PNG file to show on it.
 
     Returns:
@@ -55,6 +59,7 @@ def write_comparison(
         .get_template("comparison.html")
         .render(
             title=title,
+            rows=rows,
             lines=lines,
             families=_names(lines, "blind"),
             metrics=_names(lines, "health"),
@@ -72,18 +77,19 @@ def write_comparison(
 
 def _line(title: str, link: str, audit: Audit) -> Line:
     best: dict[str, str] = {}
-    for name in dict.fromkeys(row.dataset for row in audit.detection):
-        rows = [row for row in audit.detection if row.dataset == name and not row.reference]
-        if rows:
-            top = max(rows, key=lambda row: row.auroc.value)
-            best[name] = f"{words.percent(top.auroc.value)} ({words.score_title(top.score)})"
+    for contest in contests(audit, Limits()):
+        own = [trial.found for trial in contest.trials if not trial.found.reference]
+        if own:
+            best[contest.dataset] = (
+                f"{words.share(own[0].auroc)}, {words.score_title(own[0].score)}"
+            )
     numbers = audit.health.numbers if audit.health is not None else {}
     return Line(
         title=title,
         link=link,
         verdict=audit.verdict.sentence,
         blind={family.title: words.share(family.share) for family in audit.families},
-        health={words.metric_title(n): words.number(value.value) for n, value in numbers.items()},
+        health={words.metric_title(n): words.measured(n, each)[0] for n, each in numbers.items()},
         detection=best,
     )
 
