@@ -69,11 +69,11 @@ def _print(results: list[Audited]) -> None:
     table = Table(title="Half-moons: how sure are they infinitely far out?")
     for heading in (
         "model",
-        "accuracy (training)",
-        "(held out)",
-        "blind (exact)",
-        "confidence at infinity",
-        "ring by entropy",
+        "accuracy\n(training)",
+        "accuracy\n(held out)",
+        "blind\n(exact)",
+        "confidence\nat infinity",
+        "finds ring\n(entropy)",
     ):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for result in results:
