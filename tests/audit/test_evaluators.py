@@ -183,3 +183,28 @@ def test_what_gives_no_probabilities_is_refused_or_named(model, said):
         assert re.search(said, str(error))  # noqa: PT017 - either way
     else:
         assert any(said in note for note in found.model.notes)
+
+
+def test_a_forgotten_label_is_found_for_models_that_can_only_be_asked(tmp_path):
+    onnx = pytest.importorskip("skl2onnx")
+    pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((150, 3)).astype(np.float32)
+    y = np.where(rows[:, 0] > 0, "yes", "no")
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    path, data = tmp_path / "forest.onnx", tmp_path / "rows.csv"
+    path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
+    pd.DataFrame(rows, columns=["a", "b", "c"]).assign(verdict=y).to_csv(data, index=False)
+    found = ff.audit(path, data, directions=10)
+    assert found.health.numbers["accuracy"].value == forest.score(rows, y)
+    assert any("verdict" in note for note in found.data.notes)
+
+
+def test_a_black_box_is_guarded_in_its_audit():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, 3))
+    y = (rows[:, 0] > 0).astype(int)
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    found = ff.audit(forest, rows, y, directions=10, guard=True)
+    assert found.guard.certificate["largest probability an attack found there"] <= 0.51
+    assert found.guard.features[0].certified[0] < rows[:, 0].min()

@@ -18,6 +18,7 @@ from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution, ask
 from farfield.audit.columns import TableColumn
 from farfield.audit.frames import Floats, RawColumns
 from farfield.audit.sources import Source
+from farfield.audit.table_guess import Expected
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
@@ -38,6 +39,23 @@ def can_be_asked(model: Any) -> bool:
     if isinstance(model, (str, os.PathLike)):
         return Path(model).suffix.lower() == ".onnx"
     return hasattr(model, "predict_proba") or callable(model)
+
+
+def told(model: Any) -> Expected | None:
+    """What a model that can be asked says about its data by itself, if anything."""
+    if isinstance(model, (str, os.PathLike)):
+        return _told_by_file(Path(model)) if can_be_asked(model) else None
+    width = getattr(model, "n_features_in_", None)
+    if width is None:
+        return None
+    names = getattr(model, "feature_names_in_", None)
+    labels = _classes(model)
+    return Expected(
+        int(width),
+        None if names is None else tuple(map(str, names)),
+        None if labels is None else len(labels),
+        labels,
+    )
 
 
 def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
@@ -164,8 +182,7 @@ class _Objects:
 
 def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
     """A fitted classifier: by its raw columns, by encoded names, or by place."""
-    labels = np.asarray(getattr(model, "classes_", ()))
-    known = tuple(labels.tolist()) if labels.ndim == 1 and len(labels) else None
+    known = _classes(model)
     names = getattr(model, "feature_names_in_", None)
     columns = {column.name: column for column in source.columns}
     if names is not None:
@@ -180,6 +197,12 @@ def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
         raw = RawColumns.of(list(columns), list(columns.values()), data)
         return _Made(_Objects(model.predict_proba, raw), known, raw.features)
     return _Made(model.predict_proba, known)
+
+
+def _classes(model: Any) -> tuple[Label, ...] | None:
+    """The classes of a fitted classifier, in the order of its probabilities."""
+    labels = np.asarray(getattr(model, "classes_", ()))
+    return tuple(labels.tolist()) if labels.ndim == 1 and len(labels) else None
 
 
 def _frame_of(source: Source, data: Any) -> RawColumns | None:
@@ -266,6 +289,23 @@ def _of_file(path: Path, source: Source, data: Any) -> _Made:
         )
     raw = RawColumns.of(names, [columns[name] for name in names], data)
     return _Made(_OnnxRun(path, raw, run.session), labels, raw.features)
+
+
+def _told_by_file(path: Path) -> Expected | None:
+    """The columns of an ``.onnx`` file: one input as wide as a row, or one for every column."""
+    from farfield.graph.onnx.files import load_file
+    from farfield.graph.onnx.heads import Graph, find_labels
+
+    graph = Graph(load_file(path))
+    inputs = [each for each in graph.file.model.graph.input if each.name not in graph.initializers]
+    widths = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in inputs]
+    labels = find_labels(graph)
+    known = None if labels is None else len(labels)
+    if len(inputs) > 1:
+        return Expected(len(inputs), tuple(each.name for each in inputs), known, labels)
+    if len(inputs) == 1 and len(widths[0]) == 2 and widths[0][1] > 0:
+        return Expected(widths[0][1], None, known, labels)
+    return None
 
 
 def _as_array(given: Any) -> NDArray[Any]:

@@ -30,9 +30,9 @@ def guarded(
 ) -> GuardedModel | GuardedFunction:
     """Guard a subject's model on rows of its data; one-hot blocks are categories."""
     blocks = [list(feature.places) for feature in subject.moving if feature.categorical]
-    network = subject.network
+    model = subject.model
     safe = guard(
-        (lambda X: network.probabilities(X)[0]) if isinstance(network, BlackBox) else network,
+        (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model,
         rows,
         radii=radii,
         epsilon=epsilon,

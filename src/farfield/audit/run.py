@@ -14,7 +14,7 @@ from sklearn.base import is_regressor
 from torch import nn
 
 from farfield.audit.columns import LabelKind
-from farfield.audit.evaluators import black_box, can_be_asked
+from farfield.audit.evaluators import black_box, can_be_asked, told
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
@@ -134,7 +134,7 @@ def audit(
             impute=impute,
             delimiter=delimiter,
             regression=regression,
-            expected=None if loaded is None else expected(loaded, regression=regression),
+            expected=told(model) if loaded is None else expected(loaded, regression=regression),
             random_state=settings.seed,
         )
         if loaded is None:

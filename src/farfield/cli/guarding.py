@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from farfield.audit.black_box import BlackBox
-from farfield.audit.evaluators import black_box, can_be_asked
+from farfield.audit.evaluators import black_box, can_be_asked, told
 from farfield.audit.models import LoadedModel, load_model
 from farfield.audit.run import expected
 from farfield.audit.sources import Source, open_data
+from farfield.audit.table_guess import Expected
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.guard.certificate import Certificate
 from farfield.guard.model import GuardedModel
@@ -35,7 +36,7 @@ class Request:
     allow_code: bool
     seed: int
 
-    def open(self, loaded: LoadedModel | None) -> Source:
+    def open(self, known: Expected | None) -> Source:
         """Open the data; a label that was not named is looked for, and notes say so."""
         return open_data(
             self.data,
@@ -43,7 +44,7 @@ class Request:
             schema=self.schema,
             categorical=self.categorical,
             impute=self.impute,
-            expected=None if loaded is None else expected(loaded, regression=False),
+            expected=known,
             random_state=self.seed,
         )
 
@@ -67,7 +68,8 @@ def write_guard(
     progress("reading", 0.0)
     chosen = models[0] if len(models) == 1 else list(models)
     loaded = _early(chosen)
-    source = request.open(loaded)
+    known = told(chosen) if loaded is None else expected(loaded, regression=False)
+    source = request.open(known)
     if loaded is None:
         loaded = _loaded(chosen, source, request)
     network = loaded.network
