@@ -117,12 +117,9 @@ def _position_of(graph: Graph, name: str) -> str | None:
 
 def find_labels(graph: Graph) -> tuple[Label, ...] | None:
     """The names of the classes, if the file says them."""
-    for node in graph.file.model.graph.node:
-        if node.op_type in ("ZipMap", "LinearClassifier"):
-            for attribute in node.attribute:
-                labels = _listed(attribute)
-                if attribute.name.startswith("classlabels_") and labels:
-                    return labels
+    named = _named_by(graph, ("ZipMap", "LinearClassifier"))
+    if named is not None:
+        return named
     for output in graph.file.model.graph.output:
         maker = graph.makers.get(graph.below(output.name, LABEL_STEPS))
         if maker is not None and maker.op_type == "ArrayFeatureExtractor" and len(maker.input) == 2:
@@ -130,6 +127,18 @@ def find_labels(graph: Graph) -> tuple[Label, ...] | None:
             found = () if table is None else _table(graph.file, table)
             if found:
                 return found
+    # The classes of these may be indices into a table that comes after them.
+    return _named_by(graph, ("TreeEnsembleClassifier", "SVMClassifier"))
+
+
+def _named_by(graph: Graph, operators: tuple[str, ...]) -> tuple[Label, ...] | None:
+    """The classes that a node of one of these types lists."""
+    for node in graph.file.model.graph.node:
+        if node.op_type in operators:
+            for attribute in node.attribute:
+                labels = _listed(attribute)
+                if attribute.name.startswith("classlabels_") and labels:
+                    return labels
     return None
 
 
