@@ -388,3 +388,22 @@ def test_wrong_questions_are_refused():
         first_reaching(network, [[0.0, 0.0]] * 2, [1.0, 0.0], 0.9)
     with pytest.raises(InputError, match="strictly between"):
         first_reaching(network, [0.0, 0.0], [1.0, 0.0], 1.5)
+
+
+class Twins(nn.Module):
+    """The largest of two sums that are equal but for the order in which they are added."""
+
+    def forward(self, x):
+        a, b, c = 0.1 * x, 0.7 * x, 0.2 * torch.relu(x - 1)
+        return torch.cat([torch.maximum((a + b) + c, a + (b + c)), torch.relu(2 - x)], dim=1)
+
+
+def test_rounding_alone_changes_no_leader():
+    network = capture(Twins(), 1)
+    generator = torch.Generator().manual_seed(0)
+    origin, direction = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
+    origin, direction = -3 * origin, direction + 0.1
+    for ray, line in enumerate(along(network, origin, direction, 60.0)):
+        kinks = (torch.tensor([1.0, 2.0], dtype=torch.float64) - origin[ray]) / direction[ray]
+        expected = kinks[(kinks > 0) & (kinks < 60)]
+        torch.testing.assert_close(line.breakpoints, expected, rtol=1e-12, atol=0)

@@ -4,6 +4,9 @@ If one candidate is the largest at both ends of a piece, it is the largest throu
 candidates are affine there. Everywhere else the lead changes hands inside the piece: starting from
 the leader at the left end (of those the one that grows fastest), the next leader is whoever catches
 up first, and so on until nobody does before the right end.
+
+Candidates that are equal but for rounding at both ends of a piece are one: who of them is ahead is
+noise, and so would be the place at which that changes.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.knots import Grid, Refinement, Trace
+from farfield.exact.ray.knots import COINCIDE, Grid, Refinement, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,10 @@ class Contest:
         for _ in range(len(self.start) - 1):
             start, growth = self.start[:, pieces], self.growth[:, pieces]
             gain = growth - growth.gather(0, leader[None])
-            place = (start.gather(0, leader[None]) - start) / gain
-            place = torch.where(gain > 0, place, torch.inf)
+            behind = start.gather(0, leader[None]) - start
+            noise = self._noise(pieces)
+            equal = (behind.abs() <= noise) & ((gain - behind).abs() <= noise)
+            place = torch.where((gain > 0) & ~equal, behind / gain, torch.inf)
             first = place.amin(dim=0)
             goes_on = first < torch.where(self.endless[pieces], torch.inf, 1.0)
             leader = _fastest(place == first, growth)[goes_on]
@@ -58,6 +63,12 @@ class Contest:
             return pieces[:0], self.span[:0]
         where, places = (torch.cat(each) for each in zip(*found, strict=True))
         return where, places
+
+    def _noise(self, pieces: Tensor) -> Tensor:
+        """Up to which difference candidates are one, ``(pieces,)``; none where there is no end."""
+        start, growth = self.start[:, pieces], self.growth[:, pieces]
+        size = torch.maximum(start.amax(dim=0).abs(), (start + growth).amax(dim=0).abs())
+        return torch.where(self.endless[pieces], 0.0, COINCIDE * size)
 
     def settle(self, best: Trace, refinement: Refinement) -> None:
         """Write the largest value into the new knots of these pieces."""
@@ -94,8 +105,10 @@ def contest(candidates: Sequence[Tensor], grid: Grid) -> tuple[Trace, Contest, t
         top = torch.maximum(top, other)
     leads = [each == top for each in knots]
     held = torch.zeros_like(leads[0][1:])
-    for lead in leads:
-        held |= lead[:-1] & lead[1:]
+    noise = COINCIDE * torch.maximum(top[:-1].abs(), top[1:].abs())
+    for each in knots:
+        behind = top - each
+        held |= (behind[:-1] <= noise) & (behind[1:] <= noise)
     if grid.rays > 1:
         held[grid.apart] = True
     left, unit = torch.nonzero(~held, as_tuple=True)
