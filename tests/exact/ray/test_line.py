@@ -407,3 +407,31 @@ def test_rounding_alone_changes_no_leader():
         kinks = (torch.tensor([1.0, 2.0], dtype=torch.float64) - origin[ray]) / direction[ray]
         expected = kinks[(kinks > 0) & (kinks < 60)]
         torch.testing.assert_close(line.breakpoints, expected, rtol=1e-12, atol=0)
+
+
+class Cancelled(nn.Module):
+    """A ReLU of a sum that is zero but for rounding: ``0.1 x + 0.2 x - 0.3 x``."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(1, 3).double(), nn.Linear(3, 2).double()
+        self.first.weight.data = torch.ones(3, 1, dtype=torch.float64)
+        self.first.bias.data = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+        weight = [[0.1, 0.2, -0.3], [1.0, 0.0, 0.0]]
+        self.second.weight.data = torch.tensor(weight, dtype=torch.float64)
+        self.second.bias.data = torch.tensor([0.3, 0.0], dtype=torch.float64)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x))))
+
+
+def test_a_unit_that_is_zero_but_for_rounding_passes_nowhere():
+    network = capture(Cancelled(), 1)
+    generator = torch.Generator().manual_seed(0)
+    origin, direction = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
+    origin, direction = -3 * origin - 1, direction + 0.1
+    # Below -1 the first sum is 0.3, then it falls to zero where x does, and stays there.
+    for ray, line in enumerate(along(network, origin, direction, 60.0)):
+        kinks = (torch.tensor([-1.0, 0.0], dtype=torch.float64) - origin[ray]) / direction[ray]
+        expected = kinks[(kinks > 0) & (kinks < 60)]
+        torch.testing.assert_close(line.breakpoints, expected, rtol=1e-12, atol=0)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.knots import Trace
+from farfield.exact.ray.knots import COINCIDE, Trace
 from farfield.graph.rules import Number, Pieces
 
 # Covers a few roundings in double precision.
 ROUNDING = 2.0**-50
+# Values below this share of the largest in some rows of a layer are looked at for rounding,
+SUSPECT = 2.0**-36
+# about as many rows as this.
+LOOKED_AT = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,9 @@ class Bend:
         if bent is not None:
             crossed &= bent
         left, unit = torch.nonzero(crossed, as_tuple=True)
+        if value.terms is not None and len(left):
+            real = _decided(flat, value.terms, goal, left, unit)
+            left, unit = left[real], unit[real]
         level, after = goal[unit], left + 1
         start, stop = knots[left, unit] - level, knots[after, unit] - level
         t = torch.lerp(grid.t[left], grid.t[after], start / (start - stop))
@@ -208,3 +215,23 @@ class Bend:
             factor = torch.where(above, self.slopes[index], factor)
             offset = torch.where(above, self.intercepts[index], offset)
         return factor, offset
+
+
+def _decided(
+    value: Trace, terms: Callable[[Tensor], Tensor], goal: Tensor, left: Tensor, unit: Tensor
+) -> Tensor:
+    """Which passages are more than rounding: a unit that is level at both ends passes nowhere.
+
+    Looks at the terms of those few only that are small for their layer.
+    """
+    knots = value.knots
+    real = torch.ones_like(left, dtype=torch.bool)
+    scale = knots[left[:: 1 + len(left) // LOOKED_AT]].abs().amax() * SUSPECT
+    ends = torch.stack([left, left + 1])
+    gaps = (knots[ends, unit] - goal[unit]).abs()
+    few = torch.nonzero((gaps <= scale).all(dim=0)).flatten()
+    if len(few):
+        rows, place = torch.unique(ends[:, few], return_inverse=True)
+        noise = COINCIDE * (terms(rows)[place, unit[few]] + goal[unit[few]].abs())
+        real[few] = ~(gaps[:, few] <= noise).all(dim=0)
+    return real

@@ -11,9 +11,9 @@ at the same ``t`` mostly differ in the last digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -175,10 +175,17 @@ class Trace:
 
     One tensor, so that an affine map is one call: the slopes of rays without an end, the values
     at all knots, the intercepts of rays without an end.
+
+    Attributes:
+        parts: The tensor.
+        grid: Where the knots are.
+        terms: From knots to ``(knots, units)``, the sums of the sizes of all terms that a unit's
+            value there is the sum of, if that is known: what its rounding errors are relative to.
     """
 
     parts: Tensor
     grid: Grid
+    terms: Callable[[Tensor], Tensor] | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -253,7 +260,14 @@ class Trace:
         skipped = int(grid.open[:first].sum())
         ends = slice(skipped, skipped + int(kept.sum()))
         parts = torch.cat([self.slope[ends], self.knots[low:high], self.intercept[ends]])
-        return Trace(parts, Grid(grid.t[low:high], grid.starts[first : last + 1] - low, kept))
+        terms = None if self.terms is None else partial(_behind, self.terms, low)
+        some = Grid(grid.t[low:high], grid.starts[first : last + 1] - low, kept)
+        return Trace(parts, some, terms)
+
+
+def _behind(terms: Callable[[Tensor], Tensor], first: int, knots: Tensor) -> Tensor:
+    """The terms of knots that are counted from a later one."""
+    return terms(knots + first)
 
 
 def union(grids: Sequence[Grid]) -> list[Refinement]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -97,7 +98,8 @@ class LineDomain:
             if not operation.weights:
                 parts = parts.clone()
             parts[ends:] += offset
-        return Trace(parts, grid)
+        known = operation.weights and len(values) == 1
+        return Trace(parts, grid, partial(_terms, operation, values[0]) if known else None)
 
     def piecewise(self, value: Trace, pieces: Pieces) -> Trace:
         """Add a knot wherever a unit passes from one piece to the next, then apply the pieces."""
@@ -156,6 +158,19 @@ class LineDomain:
         if len(refinement.grid.t) > 2 * rows:
             raise TooLarge(refinement.grid, rows)
         return refinement.apply(value)
+
+
+def _terms(operation: Affine, value: Trace, knots: Tensor) -> Tensor:
+    """``|W| |x| + |c|`` at some knots, ``(knots, units)``."""
+    weights = (weight.abs() for weight in operation.weights)
+    size = operation.function(value.knots[knots].abs(), *weights)
+    offset = operation.offset
+    if isinstance(offset, Tensor):
+        per_row = offset.ndim == size.ndim and len(offset) != 1
+        size = size + (offset[value.grid.ends :][knots] if per_row else offset).abs()
+    elif offset is not None:
+        size = size + abs(offset)
+    return size.flatten(1)
 
 
 def _watch(*values: Tensor) -> None:
