@@ -247,7 +247,7 @@ def _exact_table(results: Mapping[str, Result]) -> Table:
         rows.append([name, int(image), *row])
     columns = [
         "network", "image", "exact first alpha", "alpha on the grid", "alpha by bisection",
-        "never below 99.9% from", "pieces until there",
+        "never below 99.9% from, at most", "pieces until there",
     ]  # fmt: skip
     return Table("exact", "Exact first crossings of some images.", columns, rows)
 
