@@ -184,3 +184,39 @@ def test_a_function_keeps_its_views_only(moons, path):
     safe.save(path)
     with pytest.raises(InputError, match="no model"):
         load(path)
+
+
+def test_sizes_are_checked_before_anything_is_read(safe, path):
+    """A sparse file of a terabyte costs nothing to make; reading it would."""
+    safe.save(path)
+    head = json.dumps(
+        {
+            "__metadata__": _metadata(path),
+            "covered.fill": {"dtype": "F64", "shape": [2**30], "data_offsets": [0, 2**33]},
+        }
+    ).encode()
+    with path.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        file.truncate(8 + len(head) + 2**33)
+    with pytest.raises(InputError, match="asks for"):
+        load(path)
+
+
+def _metadata(path):
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return file.metadata()
+
+
+def test_programs_that_ask_for_too_much(safe, path):
+    safe.save(path)
+
+    def huge(header):
+        step = header["model"]["members"][0]["program"]["steps"][0]
+        step["target"] = "aten.full.default"
+        step["args"] = {"tuple": [[2**20, 2**20], 1.0]}
+
+    _rewritten(path, huge)
+    with pytest.raises(InputError, match="damaged"):
+        load(path)

@@ -7,6 +7,7 @@ tensors each of them has, and the file must hold exactly those.
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from farfield.budget import BYTES_FLOOR, Budget
 from farfield.errors import CaptureError, InputError
 from farfield.files import replacing
 from farfield.graph.export import export_module, read_exported
@@ -34,7 +36,8 @@ from farfield.guard.views.view import View
 
 VERSION = 2
 KEY = "farfield"
-MOST_COLUMNS = 10_000_000
+# What the weights of all members may take together.
+MOST_BYTES = 2**33
 
 
 class _Strict(BaseModel):
@@ -269,10 +272,22 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             header = _header(where, (file.metadata() or {}).get(KEY))
+            _check_sizes(where, file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(f"{where!r} is not a farfield file, or it is damaged: {error}") from error
     return header, tensors
+
+
+def _check_sizes(where: str, file: Any) -> None:
+    """Refuse tensors that no guard and no model has, before any is read."""
+    budget = Budget(BYTES_FLOOR)
+    members = Budget(MOST_BYTES)
+    for name in file.keys():  # noqa: SIM118 - not a mapping
+        found = file.get_slice(name)
+        size = 8 * math.prod(int(length) for length in found.get_shape())
+        own = budget if name.startswith("covered.") else members
+        own.spend(size, f"tensor {name!r} of {where!r}")
 
 
 def _header(where: str, text: str | None) -> Header:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,10 @@ EXTRA: tuple[Any, ...] = (
     aten.ones.default,
     F.softsign,
 )
+
+
+# More steps than this, or values with more elements, are damage.
+MOST_STEPS, MOST_ELEMENTS = 20_000, 2**28
 
 
 def _name(target: Callable[..., Any]) -> str:
@@ -83,6 +88,8 @@ def program_from_json(data: dict[str, Any]) -> Program:
     known = _known()
     steps = []
     try:
+        if len(data["steps"]) > MOST_STEPS:
+            raise InputError(f"the file's program has {len(data['steps'])} steps; it is damaged")
         for step in data["steps"]:
             if step["target"] not in known:
                 raise InputError(f"the file names the operation {step['target']!r}, not known here")
@@ -127,8 +134,10 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, list):
+        _check_size([item for item in value if isinstance(item, int)])
         return [_decode(item) for item in value]
     if not isinstance(value, dict):
+        _check_size([value] if isinstance(value, int) else [])
         return value
     ((tag, content),) = value.items()
     if tag == "ref":
@@ -142,3 +151,9 @@ def _decode(value: Any) -> Any:
         if isinstance(found, torch.dtype | torch.layout | torch.memory_format):
             return found
     raise InputError(f"the file's program holds an unknown value {value!r}")
+
+
+def _check_size(lengths: list[int]) -> None:
+    """Refuse shapes that no value of a model has."""
+    if math.prod(max(1, abs(length)) for length in lengths) > MOST_ELEMENTS:
+        raise InputError(f"the file's program asks for {lengths[:5]} elements; it is damaged")
