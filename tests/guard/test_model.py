@@ -148,6 +148,15 @@ def test_the_guard_survives_tracing(traced, everywhere):
         assert torch.allclose(other(everywhere), safe(everywhere), atol=1e-6)
 
 
+def test_the_guard_can_be_mapped_and_differentiated(safe, everywhere):
+    rows = everywhere[:64]
+    mapped = torch.func.vmap(lambda row: safe(row[None])[0])(rows)
+    assert torch.allclose(mapped, safe(rows), atol=1e-5)
+    inputs = rows.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(safe(inputs).sum(), inputs)
+    assert slope.shape == rows.shape
+
+
 def test_the_far_field_is_uniform(safe):
     far = safe.at_infinity([0.0, 0.0], [[1.0, 0.0], [0.0, -1.0]])
     assert far.confidence.tolist() == [0.5, 0.5]

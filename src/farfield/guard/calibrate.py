@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 Floats = NDArray[np.float64]
 SHARES = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
 # Nats per row that rows near the data may lose on average.
-BUDGET = 5e-4
+BUDGET = 1e-3
 # What a view must add to the synthetic rows that are noticed, to be kept.
 LEAST_GAIN = 0.01
 # d is 1 where a score exceeds its threshold by this share of what that is above the usual score.

@@ -91,23 +91,32 @@ class Covered(nn.Module):
         rows = x.flatten(1).to(torch.float64)
         rows = torch.where(torch.isnan(rows), self.fill, rows)
         finite = torch.isfinite(rows)
-        rows = torch.where(finite, rows, torch.zeros_like(rows))
+        return self._placed(torch.where(finite, rows, 0.0)), finite.all(dim=1)
+
+    def _placed(self, rows: Tensor) -> Place:
         own = rows if len(self.other) == 0 else rows.index_select(1, self.numeric)
         standard = self.whitened.standard(own)
         whitened = self.whitened.of_standard(standard)
         reduced = whitened if self.reduced is None else self.reduced.of_standard(standard)
-        return Place(rows, standard, whitened, reduced), finite.all(dim=1)
+        return Place(rows, standard, whitened, reduced)
 
     def each(self, x: Tensor) -> Tensor:
         """``d_v``, ``(rows, views)``."""
         place, finite = self.place(x)
         found = torch.stack([view(place) for view in self.views], dim=1)
-        found = torch.where(torch.isnan(found), torch.full_like(found, math.inf), found)
-        return torch.where(finite[:, None], found, torch.full_like(found, math.inf))
+        found = torch.where(torch.isnan(found), math.inf, found)
+        return torch.where(finite[:, None], found, math.inf)
 
     def distance(self, x: Tensor) -> Tensor:
-        """``d``, ``(rows,)``: at most 0 inside."""
-        return self.each(x).amax(dim=1)
+        """``d``, ``(rows,)``: at most 0 inside, infinite for values that are no numbers."""
+        rows = x.flatten(1).to(torch.float64)
+        place = self._placed(torch.where(torch.isnan(rows), self.fill, rows))
+        first, *others = self.views
+        found: Tensor = first(place)
+        for view in others:
+            found = torch.maximum(found, view(place))
+        # NaN goes through all views, and infinity is cut off or stays infinite.
+        return torch.where(torch.isnan(found), math.inf, found)
 
     def forward(self, x: Tensor) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""

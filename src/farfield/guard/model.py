@@ -54,7 +54,11 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
-        return mix_logits(self.unguarded(x), self.covered(x))
+        logits, hot = self.unguarded(x), self.covered(x)
+        if not _traced() and bool((hot == 1.0).all()) and not bool(torch.isnan(logits).any()):
+            # Nothing to mix. Never while anything is traced, or the guard would be lost in it.
+            return logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return mix_logits(logits, hot)
 
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
@@ -171,3 +175,13 @@ class GuardedModel(nn.Module, GuardedProbabilities):
             return values
         logit = values.reshape(-1, 1)
         return torch.cat([torch.zeros_like(logit), logit], dim=1)
+
+
+def _traced() -> bool:
+    """Whether operations are recorded, for rows that are not those at hand."""
+    return bool(
+        torch._C._get_tracing_state() is not None
+        or torch.compiler.is_compiling()
+        or torch.onnx.is_in_onnx_export()
+        or torch._C._functorch.maybe_current_level() is not None
+    )

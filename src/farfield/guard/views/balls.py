@@ -115,6 +115,5 @@ class Balls(View):
 
 
 def lengths(units: Tensor, centres: Tensor) -> Tensor:
-    """``|u - c_k|``, ``(rows, centres)``, by one product of matrices."""
-    squares = units.square().sum(dim=1, keepdim=True) - 2.0 * (units @ centres.T)
-    return (squares + centres.square().sum(dim=1)).clamp(min=0.0).sqrt()
+    """``|u - c_k|``, ``(rows, centres)``; of many rows by one product of matrices."""
+    return torch.cdist(units, centres)

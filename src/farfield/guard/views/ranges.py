@@ -63,12 +63,15 @@ class Ranges(View):
 
     def score(self, place: Place) -> Tensor:
         """Length of what is beyond."""
-        return self.blame(place).clamp(max=1e100).square().sum(dim=1).sqrt()
+        length: Tensor = torch.linalg.vector_norm(self._beyond(place), dim=1)
+        return length
 
     def blame(self, place: Place) -> Tensor:
         """How far each column is beyond its range, in its unit."""
-        beyond = torch.maximum(place.rows - self.high, self.low - place.rows)
-        return beyond.clamp(min=0.0) / self.unit
+        return self._beyond(place).abs()
+
+    def _beyond(self, place: Place) -> Tensor:
+        return (place.rows - torch.clamp(place.rows, self.low, self.high)) / self.unit
 
     def explain(self, place: Place, say: Say, column: int) -> str:
         """Say which column, and what the training values were."""
