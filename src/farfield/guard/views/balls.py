@@ -115,5 +115,5 @@ class Balls(View):
 
 
 def lengths(units: Tensor, centres: Tensor) -> Tensor:
-    """``|u - c_k|``, ``(rows, centres)``; of many rows by one product of matrices."""
-    return torch.cdist(units, centres)
+    """``|u - c_k|``, ``(rows, centres)``, by one product of matrices for any number of rows."""
+    return torch.cdist(units, centres, compute_mode="use_mm_for_euclid_dist")
