@@ -1,14 +1,22 @@
 """Anything that gives probabilities can be audited; the library that made it is the referee."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
@@ -208,3 +216,29 @@ def test_a_black_box_is_guarded_in_its_audit():
     found = ff.audit(forest, rows, y, directions=10, guard=True)
     assert found.guard.certificate["largest probability an attack found there"] <= 0.51
     assert found.guard.features[0].certified[0] < rows[:, 0].min()
+
+
+def test_missing_values_are_allowed_where_the_model_fills_them(tmp_path):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.standard_normal((200, 3)), columns=["a", "b", "c"])
+    y = (rows["a"] > 0).astype(int)
+    rows.loc[::7, "b"] = np.nan
+    scaled = make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()).fit(rows, y)
+    found = ff.audit(scaled, rows, y, directions=10)
+    assert found.health.numbers["accuracy"].value == scaled.score(rows, y)
+    assert any("takes missing values" in note and "mean" in note for note in found.data.notes)
+    boosted = HistGradientBoostingClassifier(max_iter=10).fit(rows, y)
+    assert ff.audit(boosted, rows, y, directions=10).data.missing == {"b": 29}
+    network = make_pipeline(SimpleImputer(), MLPClassifier((4,), max_iter=30, random_state=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network.fit(rows.to_numpy(), y)
+    example = rows.to_numpy(np.float32)[:1]
+    (tmp_path / "m.onnx").write_bytes(skl2onnx.to_onnx(network, example).SerializeToString())
+    exact = ff.audit(tmp_path / "m.onnx", rows, y, directions=10)
+    assert exact.verdict.seen_to is None
+    assert any("takes missing values" in note for note in exact.data.notes)
+    forest = LogisticRegression().fit(rows.fillna(0), y)
+    with pytest.raises(InputError, match="missing values in 1 of 3 columns"):
+        ff.audit(forest, rows, y)

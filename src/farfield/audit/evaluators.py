@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from farfield.audit.columns import TableColumn
 from farfield.audit.frames import Floats, RawColumns
 from farfield.audit.sources import Source
 from farfield.audit.table_guess import Expected
+from farfield.datasets.column import Impute
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
@@ -55,7 +56,30 @@ def told(model: Any) -> Expected | None:
         None if names is None else tuple(map(str, names)),
         None if labels is None else len(labels),
         labels,
+        own_imputation(model),
     )
+
+
+def own_imputation(model: Any) -> Impute | None:
+    """How missing values are to be filled for a model that takes them; ``None`` if it does not.
+
+    As its own imputer does, where it has one that fills with a mean, a median or the most frequent
+    value.
+    """
+    for part in _parts(model):
+        if type(part).__name__.endswith("Imputer"):
+            strategy = getattr(part, "strategy", None)
+            return cast(Impute, strategy) if strategy in get_args(Impute) else "median"
+    tags = getattr(model, "__sklearn_tags__", None)
+    takes_them = tags is not None and tags().input_tags.allow_nan
+    return "median" if takes_them else None
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """The steps of a pipeline and the parts of its column transformers."""
+    for part in (*getattr(model, "steps", ()), *getattr(model, "transformers_", ())):
+        yield part[1]
+        yield from _parts(part[1])
 
 
 def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:

@@ -14,7 +14,7 @@ from sklearn.base import is_regressor
 from torch import nn
 
 from farfield.audit.columns import LabelKind
-from farfield.audit.evaluators import black_box, can_be_asked, told
+from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
@@ -25,6 +25,7 @@ from farfield.audit.sources import Source, open_data
 from farfield.audit.table_guess import Expected
 from farfield.audit.work import Progress, Work
 from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.graph.onnx.reader import TAKES_MISSING
 
 Evidence = Literal["auto", "exact", "sampled"]
 
@@ -154,6 +155,7 @@ def expected(loaded: LoadedModel, *, regression: bool) -> Expected:
         loaded.feature_names,
         None if regression else network.classes,
         None if regression else loaded.class_labels,
+        "median" if TAKES_MISSING in network.notes else own_imputation(loaded.estimator),
     )
 
 

@@ -258,14 +258,24 @@ def _source(
     if expected is not None:
         choices, further = by_names(stream, choices, expected)
         notes = (*notes, *further)
+        own = choices.impute is None and choices.like is None and expected.impute is not None
+        choices = replace(choices, impute=expected.impute) if own else choices
     source = _described(stream, choices, random_state)
     if expected is not None and source.label is None and choices.like is None:
         label, further = by_number(stream, source.columns, expected)
         if label is not None:
             source = _described(stream, replace(choices, label=label), random_state)
             notes = (*notes, *further)
+    if expected is not None and source.missing and expected.impute == choices.impute:
+        notes = (*notes, TAKES_MISSING.format(choices.impute))
     source.notes = (*notes, *_notes(source))
     return source
+
+
+TAKES_MISSING = (
+    "The model takes missing values; here they are filled with the {} of their column. Choose "
+    "another way with impute (--impute)."
+)
 
 
 def _described(stream: Stream, choices: Choices, random_state: int) -> TableSource:

@@ -11,7 +11,7 @@ from farfield.audit.table_choices import Choices
 from farfield.audit.table_fit import label_text
 from farfield.audit.table_names import names_a_label, spare
 from farfield.audit.table_scan import scan
-from farfield.datasets.column import some
+from farfield.datasets.column import Impute, some
 from farfield.datasets.stream import Stream
 
 
@@ -24,12 +24,15 @@ class Expected:
         names: Of these, or None.
         classes: How many classes it has; None for a regressor.
         labels: Of its classes, or None.
+        impute: How missing values are to be filled for a model that takes them; None for one that
+            does not.
     """
 
     features: int
     names: tuple[str, ...] | None = None
     classes: int | None = None
     labels: tuple[Any, ...] | None = None
+    impute: Impute | None = None
 
 
 def by_names(

@@ -29,6 +29,8 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors")
 @click.option("--keep", default=0.99, show_default=True, help="Share of new rows left as they are.")
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
+@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
 @click.option("--impute", type=click.Choice(["mean", "median", "most_frequent"]))
 @click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
 @click.option("--seed", default=0, show_default=True)
@@ -44,6 +46,8 @@ def guard(
     keep: float,
     schema: Path | None,
     categorical: tuple[str, ...],
+    ignore: tuple[str, ...],
+    delimiter: str | None,
     impute: Any,
     allow_code: bool,
     seed: int,
@@ -60,7 +64,7 @@ def guard(
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"cannot tell the format of {out}; name it .onnx, .pt2 or .safetensors")
-    request = Request(data, label, schema, categorical, impute, allow_code, seed)
+    request = Request(data, label, schema, categorical, ignore, delimiter, impute, allow_code, seed)
     with stages(quiet or as_json) as progress:
         certificate, notes = write_guard(
             list(model), request, out, progress, radii=radii, epsilon=epsilon, keep=keep

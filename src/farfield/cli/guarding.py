@@ -32,6 +32,8 @@ class Request:
     label: str | None
     schema: Path | None
     categorical: tuple[str, ...]
+    ignore: tuple[str, ...]
+    delimiter: str | None
     impute: Any
     allow_code: bool
     seed: int
@@ -43,6 +45,8 @@ class Request:
             label=self.label,
             schema=self.schema,
             categorical=self.categorical,
+            ignore=self.ignore,
+            delimiter=self.delimiter,
             impute=self.impute,
             expected=known,
             random_state=self.seed,

@@ -36,7 +36,9 @@ def frame_stream(
     if y is None:
         return MemoryStream(columns, where, label, named=named)
     taken = {column.name for column in columns}
-    given = label or getattr(y, "name", None)
+    # A series that was computed from a column still carries the column's name.
+    own = getattr(y, "name", None)
+    given = label or (own if own not in taken else None)
     name = str(given) if given else next(n for n in _label_names(len(taken)) if n not in taken)
     if name in taken:
         raise InputError(f"{where}: labels are given twice, as y and as column {name!r}.")

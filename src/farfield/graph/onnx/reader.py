@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
 MOST_NODES, MOST_OUTPUTS = 20_000, 1_000
+TAKES_MISSING = "the model fills missing values itself"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def read_onnx(
     features = tuple(inputs.widths) if set(inputs.widths.values()) == {1} else None
     if len(inputs.widths) == 1:
         features = None
-    return Reading(program, trace.constants, find_labels(graph), features, inputs.notes)
+    notes = inputs.notes
+    if any(node.op_type == "Imputer" for node in file.model.graph.node):
+        notes = (*notes, TAKES_MISSING)
+    return Reading(program, trace.constants, find_labels(graph), features, notes)
 
 
 def _check_graph(graph: Graph) -> None:
