@@ -1,5 +1,7 @@
 """The whole audit, on models whose far field is known."""
 
+import hashlib
+
 import numpy as np
 import pytest
 import torch
@@ -210,3 +212,11 @@ def test_distances_agree_with_the_models_own_predictions():
         assert ray.first <= ray.settled * (1 + 1e-9)
         before_the_reach += ray.settled < ray.reach
     assert before_the_reach
+
+
+def test_the_file_of_the_data_is_named_by_its_digest_wherever_it_lies(tmp_path):
+    path = tmp_path / "deep" / "rows.csv"
+    path.parent.mkdir()
+    path.write_text("a\n" + "\n".join(map(str, range(30))) + "\n")
+    found = ff.audit(affine([[1.0], [-1.0]], [0.0, 0.0]), path, directions=5)
+    assert found.data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()

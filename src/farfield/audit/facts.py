@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -51,8 +52,8 @@ def model_facts(loaded: LoadedModel, classes: tuple[str, ...]) -> ModelFacts:
     )
 
 
-def data_facts(source: Any, subject: Subject) -> DataFacts:
-    """What data it was looked at with."""
+def data_facts(source: Any, subject: Subject, given: Any = None) -> DataFacts:
+    """What data it was looked at with; ``given`` is how the user named it, perhaps a path."""
     counts = source.class_counts if subject.task == "classification" else None
     return DataFacts(
         source=source.where,
@@ -62,7 +63,7 @@ def data_facts(source: Any, subject: Subject) -> DataFacts:
         missing={name: count for name, count in source.missing.items() if count},
         constant=tuple(source.constant),
         sampled=len(subject.rows),
-        sha256=_digest(source.where),
+        sha256=_digest(given) if isinstance(given, (str, os.PathLike)) else None,
         notes=tuple(source.notes),
     )
 
@@ -92,7 +93,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _digest(where: str) -> str | None:
+def _digest(where: str | os.PathLike[str]) -> str | None:
     """SHA-256 of a file, read in pieces; ``None`` if there is no such file."""
     path = Path(where)
     try:

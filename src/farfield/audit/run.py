@@ -142,7 +142,7 @@ def audit(
             loaded = _load(model, source, X, evidence, allow_code)
         loaded = given.renamed(loaded)
         work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
-        work.given_guard = given.around(loaded)
+        work.given_guard, work.data = given.around(loaded), X
         work.open(source, class_names, ood or {})
         return work.finish(started, guard or given.guarded)
 

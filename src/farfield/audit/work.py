@@ -54,6 +54,7 @@ class Work:
     ) -> None:
         self.settings, self.loaded, self.task, self.progress = settings, loaded, task, progress
         self.rng = np.random.default_rng(settings.seed)
+        self.data: Any = None
         self.given_guard: GuardedModel | GuardedFunction | None = None
         # Sentences that stand at the top of the audit; any part may add one.
         self.warnings: list[str] = []
@@ -155,7 +156,7 @@ class Work:
             verdict=judged,
             task=self.task,
             model=model_facts(self.loaded, self.subject.classes),
-            data=data_facts(self.source, self.subject),
+            data=data_facts(self.source, self.subject, self.data),
             families=found,
             features=table,
             curve_steps=features.curve_steps(self.subject) if table else (),
