@@ -7,10 +7,10 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz bench docs clean
+.PHONY: help setup demo test check format fuzz soundness bench docs clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,6 +39,10 @@ format: $(READY) ## Format the code
 SECONDS ?= 60
 fuzz: $(READY) ## Give every reader hostile files; SECONDS=600 SEED=1 say for how long, and which
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+soundness: $(READY) ## Hold certified rays against exact arithmetic; SECONDS, SEED and RAYS likewise
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaigns.soundness --seconds $(SECONDS) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(RAYS),--rays $(RAYS))
 
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks

@@ -191,6 +191,7 @@ def test_too_large_for_exact_arithmetic_is_reported_not_guessed():
     assert ff.at_infinity(network, torch.zeros(2).double(), tie, certify=True).certified.all()
     refused = ff.at_infinity(network, torch.zeros(2).double(), tie, certify=True, budget=0)
     assert not refused.certified.any()
+    assert refused.reach_bounds.flatten().tolist() == [0.0, math.inf]
 
 
 def test_products_that_underflow_are_not_mistaken_for_structural_zeros():

@@ -1,5 +1,7 @@
 """Jumps that are met at an asymptote: the side decides, against evaluations in many digits."""
 
+import dataclasses
+
 import mpmath
 import pytest
 import torch
@@ -7,7 +9,9 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 import farfield as ff
+from campaigns.mutants import broken
 from farfield.errors import UndecidedLimit, UnsupportedOperation
+from farfield.graph.rules import RULES
 
 # function, the same in mpmath, its limits below and above where they are finite
 CURVES = {
@@ -90,7 +94,23 @@ def test_a_jump_at_an_asymptote_is_decided_by_the_side(name, moving, limit, turn
     assert certified
 
 
-def test_the_issue_that_was_certified_with_the_wrong_class():
+@pytest.mark.parametrize(("name", "moving", "limit"), LIMITS)
+def test_a_wrong_side_is_noticed(name, moving, limit):
+    """Break the side in the rule: the limit that a jump sees is another one."""
+
+    def other_side(curve):
+        ends = (dataclasses.replace(end, side=-end.side) for end in (curve.below, curve.above))
+        return dataclasses.replace(curve, **dict(zip(("below", "above"), ends, strict=True)))
+
+    network = ff.capture(Jump(CURVES[name][0], limit), torch.zeros(1, 1).double())
+    (step,) = (s for s in network.groups[0].program.steps if RULES[s.target].kind == "smooth")
+    right = ff.at_infinity(network, [0.25], [[moving]]).intercept[0, 0, 0]
+    with broken(step.target, "smooth", other_side):
+        wrong = ff.at_infinity(network, [0.25], [[moving]]).intercept[0, 0, 0]
+    assert (right != wrong) == (name != "hardswish"), "hard swish reaches its limits"
+
+
+def test_the_jump_that_was_certified_with_the_wrong_class():
     module = Jump(lambda x: -F.softsign(x), -1.0)
     module.forward = lambda x: torch.cat([F.threshold(-F.softsign(x), -1.0, 5.0), x * 0], -1)
     network = ff.capture(module, torch.zeros(1, 1).double())

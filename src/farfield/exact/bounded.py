@@ -7,7 +7,9 @@ decision is proven if the value exceeds its bound, or if the value is *structura
 whose bound is zero as well) and the next part decides. The bounds are themselves rounded, and
 products can underflow; the first is covered by slack, the second marks the ray as unproven: a
 product of two numbers that are not zero (weights, scalar factors and slopes of pieces alike) must
-be larger than :data:`UNDERFLOW`.
+leave a bound above :data:`UNDERFLOW`, and whatever enters (rays, offsets, constants) must be zero
+or above :data:`TINY`. Then no sum of a certain ray is so small that its bound could vanish: all of
+them are multiples of the last bit of numbers of that size.
 
 The same bounds enclose ``reach``, the last ``t`` at which a decision changes.
 """
@@ -21,11 +23,13 @@ import torch
 from torch import Tensor
 
 from farfield.exact.germ import Germ, GermDomain, is_batched, is_relu, kink, shifted
-from farfield.graph.rules import Affine, Pieces, Places, Smooth
+from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
 
 ROUNDOFF = 2.0**-53
 # Products below this may have lost digits to underflow on the way to the error bound.
 UNDERFLOW = 2.0**-900
+# Numbers below this may not enter: gamma times them could vanish.
+TINY = 2.0**-850
 # Covers the rounding of the bounds themselves, for sums of up to a million products.
 SLACK = 1 + 2.0**-30
 # Accuracy that PyTorch's special functions are trusted with, in units of roundoff.
@@ -69,10 +73,12 @@ class BoundedDomain(GermDomain):
         self.certain = torch.ones(rays, dtype=torch.bool, device=like.device)
         self.enclosure = like.new_zeros(2, rays)
         self.magnitudes = magnitudes
+        self.certain = self.certain & ~_tiny(like).reshape(2, rays, -1).any(dim=2).any(dim=0)
 
     def constant(self, tensor: Tensor) -> BoundedGerm:
         """A constant is exact."""
         parts = super().constant(tensor).parts
+        self.certain = self.certain & ~_tiny(parts).any()
         return BoundedGerm(parts, torch.zeros_like(parts))
 
     def affine(self, operation: Affine, *values: Germ) -> BoundedGerm:
@@ -85,8 +91,8 @@ class BoundedDomain(GermDomain):
         g = gamma(operation.terms)
         weights = [self.magnitudes.of(weight) for weight in operation.weights]
         inputs = [torch.add(v.error, v.parts.abs(), alpha=g) for v in bounded]
-        for value, total in zip(bounded, inputs, strict=True):
-            self._doubt_underflow(total, (total != 0) | (value.parts != 0), weights)
+        for each in inputs:
+            self._doubt_underflow(each, each == 0, weights)
         # The weights' sizes are kept a little too large, which covers the rounding of the bound.
         error = magnitude(*inputs, *(size for size, _ in weights))
         if not weights:
@@ -95,7 +101,8 @@ class BoundedDomain(GermDomain):
             return BoundedGerm(parts, error)
         fresh = bool(operation.weights)
         offset = operation.offset
-        size = offset.abs() if isinstance(offset, Tensor) else abs(offset)
+        self.certain = self.certain & ~_tiny(offset).any()
+        size = offset.double().abs() if isinstance(offset, Tensor) else abs(offset)
         return BoundedGerm(
             shifted(parts, offset, fresh=fresh), shifted(error, size * g, fresh=True)
         )
@@ -116,13 +123,15 @@ class BoundedDomain(GermDomain):
         factor, offset = self._piece_sizes(value, pieces)
         error = self._scaled_error(bounded, factor)
         error[1] += 8 * ROUNDOFF * offset
+        if any(bool(_tiny(intercept)) for intercept in pieces.intercepts):
+            self.certain = torch.zeros_like(self.certain)
         return BoundedGerm.of_pairs(result, error)
 
     def _scaled_error(self, value: BoundedGerm, factor: Tensor) -> Tensor:
         """The error of ``value * factor``, rounded a few times; a factor may be rounded itself."""
         error = value.error_pair * factor * SLACK + 8 * ROUNDOFF * (value.pair.abs() * factor)
-        present = ((value.pair != 0) | (value.error_pair != 0)) & (factor != 0)
-        self._doubt_underflow(error, present)
+        absent = ((value.pair == 0) & (value.error_pair == 0)) | (factor == 0)
+        self._doubt_underflow(error, absent)
         return error
 
     def _piece_sizes(self, value: Germ, pieces: Pieces) -> tuple[Tensor, Tensor]:
@@ -179,8 +188,8 @@ class BoundedDomain(GermDomain):
         moved = moved + 8 * ROUNDOFF * result.pair.abs()
         rest = intercept_error * curve.lipschitz * SLACK + FUNCTION_ERROR * intercept.abs()
         at_rest = torch.stack([torch.zeros_like(rest), rest])
-        present = still & ((intercept != 0) | (intercept_error != 0))
-        self._doubt_underflow(at_rest, torch.stack([torch.zeros_like(present), present]))
+        absent = ~still | ((intercept == 0) & (intercept_error == 0))
+        self._doubt_underflow(at_rest, torch.stack([torch.ones_like(absent), absent]))
         at_rest[1] += FUNCTION_ERROR * result.intercept.abs()
         return BoundedGerm(result.parts, torch.where(still, at_rest, moved).flatten(0, 1))
 
@@ -193,19 +202,26 @@ class BoundedDomain(GermDomain):
         )
 
     def _enclose(self, gap: Tensor, error: Tensor, where: Tensor | bool = True) -> None:
-        """Bound the last ``t`` at which germs ``(2, rays, ...)`` with errors change their sign."""
+        """Bound the last ``t`` at which germs ``(2, rays, ...)`` with errors change their sign.
+
+        With slopes ``s`` and errors ``d`` and ``e`` the crossing ``t`` is off by at most
+        ``(e + |t| d) / (|s| - d)``. The latest crossing has both bounds; all others only matter
+        where they might come later still.
+        """
         if where is False:
             return
-        size, doubt = gap[0].abs(), error[0] * SLACK
-        crossing = -gap[1] * torch.sign(gap[0])
-        low = (crossing - error[1]) / (size + doubt) * (2 - SLACK)
-        high = (crossing + error[1]) / (size - doubt) * SLACK
-        high = torch.where(size > doubt, high, torch.inf)
         never = (gap[0] == 0) & (error[0] == 0)
         if isinstance(where, Tensor):
             never = never | ~where
-        both = torch.stack([low, high]).masked_fill(never, 0.0).reshape(2, self.rays, -1)
-        self.enclosure = torch.maximum(self.enclosure, both.amax(dim=2))
+        at = (gap[1] / gap[0]).neg_().masked_fill_(never, 0.0)
+        width = error[1] + at.abs() * error[0]
+        width = width / (gap[0].abs() - error[0] * SLACK).relu_() * SLACK
+        width = width.masked_fill_(never, 0.0).reshape(self.rays, -1)
+        at = at.reshape(self.rays, -1)
+        high = (at + width).amax(dim=1) * SLACK
+        last = at.argmax(dim=1, keepdim=True)
+        low = (at.gather(1, last) - width.gather(1, last))[:, 0] * (2 - SLACK)
+        self.enclosure = torch.maximum(self.enclosure, torch.stack([low, high]))
 
     def _require_decided(self, gap: Tensor, error: Tensor, known: Tensor | None = None) -> None:
         """Require germs ``(2, rays, ...)`` to be proven positive, or to be zero structurally.
@@ -225,13 +241,13 @@ class BoundedDomain(GermDomain):
         self.certain = self.certain & sure.reshape(self.rays, -1).all(dim=1)
 
     def _doubt_underflow(
-        self, sizes: Tensor, present: Tensor, weights: Sequence[tuple[Tensor, Tensor]] = ()
+        self, sizes: Tensor, absent: Tensor, weights: Sequence[tuple[Tensor, Tensor]] = ()
     ) -> None:
         """Mark the rays where a product may have lost digits to underflow.
 
-        ``present`` tells which sizes stand for something: a size of zero may have underflowed.
+        ``absent`` tells which sizes are true zeros: another may have underflowed.
         """
-        least = sizes.masked_fill(~present, torch.inf).reshape(2, self.rays, -1)
+        least = sizes.masked_fill(absent, torch.inf).reshape(2, self.rays, -1)
         least = least.amin(dim=2).amin(dim=0)
         for _, smallest in weights:
             least = least * smallest
@@ -258,6 +274,14 @@ class Magnitudes:
         size = weight.double().abs()
         least = size.masked_fill(size == 0, torch.inf).amin().clamp(max=1.0)
         return size * SLACK, least
+
+
+def _tiny(values: Tensor | Number) -> Tensor:
+    """Which numbers are so small that a bound on them could vanish, and yet not zero."""
+    if not isinstance(values, Tensor):
+        values = torch.tensor(float(values), dtype=torch.float64)
+    sizes = values.double().abs()
+    return (sizes > 0) & (sizes < TINY)
 
 
 def _bounded(value: Germ) -> BoundedGerm:

@@ -32,8 +32,8 @@ class FarField:
         certified: ``(instances, rays)`` whether every decision is proven: ``leading``, ``winner``,
             and the piece that every unit ends on; ``None`` if not asked. ``reach`` is a number and
             not a decision: ``reach_bounds`` is what is proven about it.
-        reach_bounds: ``(2, instances, rays)`` a lower and an upper bound of the true reach, proven
-            where ``certified``; ``None`` if not asked.
+        reach_bounds: ``(2, instances, rays)`` proven lower and upper bounds of the true reach: zero
+            and infinity where nothing is ``certified``; ``None`` if not asked.
         relative: ``(2, instances, rays, classes)`` slopes and intercepts minus the winner's, where
             they are known better than the difference of two rounded numbers; else ``None``.
         rays: The network, the origins and the directions, for what is computed on request.

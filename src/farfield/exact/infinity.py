@@ -87,8 +87,10 @@ def at_infinity(
         if bool(undecided.any()):
             _raise_undecided(network, undecided)
         far.reach.masked_fill_(far.asymptotic, torch.inf)
-        if far.reach_bounds is not None:
-            far.reach_bounds.masked_fill_(far.asymptotic, torch.inf)
+        if far.reach_bounds is not None and far.certified is not None:
+            low, high = far.reach_bounds.masked_fill_(far.asymptotic, torch.inf)
+            low.masked_fill_(~far.certified, 0.0)
+            high.masked_fill_(~far.certified, torch.inf)
     return far
 
 

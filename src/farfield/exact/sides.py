@@ -242,13 +242,14 @@ def approached_jump(program: Program, constants: Mapping[str, Tensor]) -> Step |
     """The first jump that stands behind a function which only approaches its limits, if any."""
     approached = False
     for step in program.steps:
-        if step.constant or RULES[step.target].kind not in ("smooth", "piecewise affine"):
+        kinds = ("smooth", "piecewise affine") if approached else ("smooth",)
+        if step.constant or RULES[step.target].kind not in kinds:
             continue
         value = SimpleNamespace(shape=step.shape)
         args, kwargs = step.bind({name: constants.get(name, value) for name in step.refs()})
         function = RULES[step.target].lower(_Recorder(), *args, **kwargs)
         if isinstance(function, Smooth):
             approached = approached or function.settles is None
-        elif approached and any(_jumps_at(function, i) for i in range(len(function.thresholds))):
+        elif any(_jumps_at(function, i) for i in range(len(function.thresholds))):
             return step
     return None

@@ -1,0 +1,72 @@
+"""The soundness campaign in short: every operation once, and every broken rule is caught."""
+
+import pytest
+
+from campaigns.drawing import TEMPLATES, name_of
+from campaigns.exact_operations import OPERATIONS
+from campaigns.mutants import MUTATIONS, broken, rolled
+from campaigns.planted import PLANTED, run_planted
+from campaigns.soundness import Tally, campaign, main, run_case
+from farfield.graph.rules import RULES
+from rule_cases import CASES, REWRITTEN
+
+TARGETS = {name_of(target): target for target in CASES}
+# How many small cases a broken rule may survive.
+PATIENCE = 40
+
+
+def test_the_referee_knows_every_operation():
+    assert set(RULES) <= set(OPERATIONS)
+    assert set(TARGETS) <= set(TEMPLATES)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_certified_rays_are_right_and_broken_rules_are_caught(name):
+    tally = Tally()
+    for seed in range(PATIENCE):
+        run_case(name, f"short/{seed}", tally, instances=2, rays=8)
+        if seed > 1 and tally.certified:
+            break
+    assert tally.wrong == []
+    assert tally.certified > 0
+    target = TARGETS.get(name)
+    if target is None or target in REWRITTEN:
+        return
+    caught = 0
+    for method, changes in MUTATIONS.items():
+        for change in changes:
+            if change is rolled and RULES[target].kind == "largest":
+                continue  # where places do not matter
+            with broken(target, method, change) as applied:
+                found = Tally()
+                for seed in range(PATIENCE):
+                    run_case(name, f"mutant/{seed}", found, instances=1, rays=16)
+                    if found.wrong or (seed > 1 and not applied):
+                        break
+            if applied:
+                assert found.wrong, f"{change} of {name} was not noticed"
+                caught += 1
+    assert caught > 0 or RULES[target].kind == "copy"
+
+
+def test_planted_answers_are_found():
+    tally = Tally()
+    for seed in range(20):
+        run_planted(f"short/{seed}", tally)
+    assert tally.planted == 20 * len(PLANTED)
+    assert tally.wrong == []
+
+
+def test_the_command_prints_its_seed_and_repeats_a_case(capsys):
+    assert main(["--seconds", "0", "--rays", "1", "--seed", "7"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("seed 7\n")
+    assert "0 wrong" in said
+    assert main(["--case", "aten.relu.default", "7/0/aten.relu.default"]) == 0
+
+
+def test_a_wrong_ray_ends_the_campaign():
+    tally = Tally()
+    with broken(TARGETS["aten.relu.default"], "piecewise", MUTATIONS["piecewise"][0]):
+        campaign("short", 600.0, 10**9, tally)
+    assert tally.wrong
