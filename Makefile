@@ -16,7 +16,13 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "farfield needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+ifdef HASHES
+	env -u PIP_CONSTRAINT $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r .ci/requirements.txt
+	$(BIN)/python -m pip install --quiet torch
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+endif
 	@touch $@
 
 setup: $(READY) ## Make the virtual environment

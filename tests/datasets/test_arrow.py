@@ -318,3 +318,10 @@ def test_a_gzip_bomb_is_refused_by_its_size(csv, monkeypatch):
     monkeypatch.setattr("farfield.datasets.content.MOST_BYTES", 1 << 20)
     with pytest.raises(InputError, match="too much to load whole"):
         read_csv(path)
+
+
+def test_parquet_columns_of_one_name_are_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="two columns are named 'a'"):
+        read_parquet(tmp_path / "twice.parquet")

@@ -105,6 +105,9 @@ def read_parquet(
             raise InputError(f"{where}: {too_large(size)}")
         read = file.read()
     kept = [name for name in read.column_names if not name.startswith("__index_level_")]
+    twice = [name for name in kept if kept.count(name) > 1]
+    if twice:
+        raise InputError(f"{where}: two columns are named {twice[0]!r}. Rename one of them.")
     choices = Choices(where, label, label_kind, drop, one_hot, impute, like)
     return build_table(arrow_columns(read.select(kept), kept, where), choices)
 
