@@ -1,0 +1,16 @@
+"""A few kills of every command; ``python kill_campaign.py --count 60`` does many."""
+
+import os
+
+import pytest
+
+from kill_campaign import WORK, campaign, prepare
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes the POSIX way")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("name", WORK)
+def test_killed_runs_leave_nothing_corrupt(name, tmp_path):
+    prepare(tmp_path)
+    _, wrong = campaign(name, 1, 0, tmp_path)
+    assert not wrong
