@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 ifdef HASHES
 	env -u PIP_CONSTRAINT $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r .ci/requirements.txt
 	$(BIN)/python -m pip install --quiet torch
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
 else
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 endif
