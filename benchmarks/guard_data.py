@@ -1,13 +1,16 @@
-"""The data that guards are compared on: training and test rows, natural shifts, and far inputs."""
+"""The tables that guards are compared on: training and test rows, natural shifts, far inputs.
+
+Images are in ``benchmarks.guard_images``.
+"""
 
 import gzip
 import io
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
 
 from benchmarks.parts import data_folder
 from farfield.datasets import half_moons
@@ -29,6 +32,10 @@ class Task:
         near: Natural shifts: name to rows.
         settings: Of the networks.
         metric: Of the guard; ``None`` lets it choose.
+        categorical: Columns of categories, as :func:`farfield.guard` takes them.
+        boosted: The library whose trees are guarded, instead of a network.
+        ball: Radius of an adversary's ball: in deviations of each column, or of a pixel's range.
+        box: Least and largest value of a pixel; ``None`` for tables.
     """
 
     train: tuple[Array, NDArray[np.int64]]
@@ -36,6 +43,23 @@ class Task:
     near: dict[str, Array]
     settings: dict[str, Any]
     metric: Any = None
+    categorical: tuple[Any, ...] | None = None
+    boosted: Literal["xgboost", "lightgbm"] | None = None
+    ball: float = 0.25
+    box: tuple[float, float] | None = None
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return int(self.train[1].max()) + 1
+
+    @property
+    def units(self) -> Array:
+        """What an adversary's ball is measured in, ``(*input)``."""
+        X = self.train[0]
+        if self.box is not None:
+            return np.full(X.shape[1:], self.box[1] - self.box[0])
+        return X.std(axis=0)
 
     def far(self) -> dict[str, Array]:
         """Inputs far away: one feature of each test row times a factor, and noise."""
@@ -95,29 +119,51 @@ def heart() -> Task:
     return _task(rows, label, train, test, near, settings)
 
 
-def mnist() -> Task:
-    """MNIST as rows of pixels in [0, 1]; Fashion-MNIST and letters as shifts."""
-    data = data_folder("mnist", "fashion_mnist", "images")
-    X, y = _idx(data / "mnist", "train", 12_000)
-    X_test, y_test = _idx(data / "mnist", "t10k", 5_000)
-    fashion, _ = _idx(data / "fashion_mnist", "t10k", ROWS)
-    with np.load(data / "images" / "emnist_letters_2000.npz", allow_pickle=False) as file:
-        letters = file["images"].reshape(len(file["images"]), -1) / 255.0
-    settings = {"hidden": (128, 128), "epochs": 8, "standardize": False, "batch_size": 128}
-    near = {"fashion": fashion, "letters": letters}
-    return Task((X, y), (X_test, y_test), near, settings, "isotropic")
+def breast_cancer() -> Task:
+    """Breast cancer from cell nuclei; a hospital with another scale, and one with other units."""
+    data = load_breast_cancer()
+    rows, names = data.data, [str(name) for name in data.feature_names]
+    train, test = _split(np.arange(len(rows)))
+    lengths = [i for i, name in enumerate(names) if "radius" in name or "perimeter" in name]
+    areas = [i for i, name in enumerate(names) if "area" in name]
+    larger, units = rows[test].copy(), rows[test].copy()
+    larger[:, lengths] *= 1.2
+    larger[:, areas] *= 1.44
+    units[:, areas] /= 100.0
+    near = {"pixels 20% larger": larger, "areas in other units": units}
+    settings = {"hidden": (20, 20), "weight_decay": 1e-2, "epochs": 40, "batch_size": 32}
+    return _task(rows, data.target, train, test, near, settings)
 
 
-def cifar() -> Task:
-    """The CIFAR-10 test images that are here: half to cover, half to test; SVHN as the shift."""
-    data = data_folder("images")
-    with np.load(data / "images" / "cifar10_test_2000.npz", allow_pickle=False) as file:
-        X, y = file["images"].transpose(0, 3, 1, 2) / 255.0, file["labels"].astype(np.int64)
-    with np.load(data / "images" / "svhn_test_crops_2000.npz", allow_pickle=False) as file:
-        svhn = file["images"][:1000].transpose(0, 3, 1, 2) / 255.0
-    order = np.random.default_rng(0).permutation(len(X))
-    first, second = order[:1400], order[1400:]
-    return Task((X[first], y[first]), (X[second], y[second]), {"svhn": svhn}, {})
+def german() -> Task:
+    """German credit, with categories; older clients, large loans and other purposes as shifts."""
+    names, columns = _words("german_credit.csv.gz")
+    table = dict(zip(names, columns, strict=True))
+    numeric = [name for name in names if _is_numeric(table[name])]
+    label = table[numeric.pop()].astype(float) - 1
+    blocks, parts = [], [np.stack([table[name].astype(float) for name in numeric], axis=1)]
+    width = len(numeric)
+    for name in names:
+        if name not in numeric and not _is_numeric(table[name]):
+            values = np.unique(table[name])
+            parts.append((table[name][:, None] == values).astype(float))
+            blocks.append(tuple(range(width, width + len(values))))
+            width += len(values)
+    rows = np.concatenate(parts, axis=1)
+    age, amount = table["age"].astype(float), table["amount"].astype(float)
+    business = np.isin(table["purpose"], ("A49", "A46"))
+    own = (age <= 55) & (amount <= 8000) & ~business
+    shifts = {"over 55": age > 55, "over 8,000": amount > 8000, "business or education": business}
+    train, test = _split(np.flatnonzero(own))
+    settings = {"hidden": (20, 20), "weight_decay": 1e-2, "epochs": 30, "batch_size": 32}
+    near = {name: rows[chosen] for name, chosen in shifts.items()}
+    task = _task(rows, label, train, test, near, settings)
+    return replace(task, categorical=tuple(blocks))
+
+
+def boosted(task: Task, library: Literal["xgboost", "lightgbm"]) -> Task:
+    """The same rows for boosted trees."""
+    return replace(task, boosted=library)
 
 
 def _codes(pair: tuple[Any, Any]) -> tuple[Array, NDArray[np.int64]]:
@@ -163,10 +209,13 @@ def _filled(values: Array, training: NDArray[np.bool_]) -> Array:
     return filled
 
 
-def _idx(folder: Path, part: str, count: int) -> tuple[Array, NDArray[np.int64]]:
-    """Read images and labels in the MNIST format."""
-    with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as stream:
-        images = np.frombuffer(stream.read(), np.uint8, offset=16).reshape(-1, 784)[:count]
-    with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as stream:
-        labels = np.frombuffer(stream.read(), np.uint8, offset=8)[:count]
-    return images / 255.0, labels.astype(np.int64)
+def _words(name: str) -> tuple[list[str], list[NDArray[np.str_]]]:
+    """Read a table as it is written, column by column."""
+    with gzip.open(data_folder("tabular") / "tabular" / name, "rt", encoding="utf-8") as stream:
+        names = stream.readline().strip().split(",")
+        rows = [line.split(",") for line in stream.read().splitlines()]
+    return names, [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def _is_numeric(column: NDArray[np.str_]) -> bool:
+    return all(value.lstrip("-").replace(".", "", 1).isdigit() for value in np.unique(column))

@@ -1,0 +1,54 @@
+"""The worst point in a ball around foreign rows: how sure an adversary can make a remedy.
+
+Projected gradient ascent on the certainty, from the row itself and from a random point of the ball,
+and on whatever else the remedy names as worth climbing, such as minus the guard's own distance. The
+surest point of all counts, the row itself included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.guard_data import Task
+from benchmarks.rivals.rival import Rival, Rows, in_batches
+from farfield.evaluate import detection
+from farfield.objectives.attacks import PGD
+
+ROWS, STEPS, SEED = 200, 30, 0
+# Deep networks on images take longer.
+WIDE_ROWS, WIDE_STEPS = 64, 10
+
+
+def attacked(task: Task, rival: Rival, inside: Tensor) -> dict[str, Any]:
+    """AUROC against foreign rows before and after the attack, for each set of them."""
+    deep = task.train[0].ndim > 2
+    count, steps = (WIDE_ROWS, WIDE_STEPS) if deep else (ROWS, STEPS)
+    noise = {name: rows for name, rows in task.far().items() if name.startswith("noise")}
+    found = {}
+    for name, rows in {**task.near, **noise}.items():
+        some = torch.from_numpy(rows[:count])
+        box = None if name in noise else task.box
+        worst = _worst(rival, some, task, steps, box)
+        before = detection(inside, in_batches(rival.uncertainty, some)).auroc
+        found[name] = {"clean": before, "auroc": detection(inside, worst).auroc}
+    return found
+
+
+def _worst(
+    rival: Rival, rows: Tensor, task: Task, steps: int, box: tuple[float, float] | None
+) -> Tensor:
+    """The least uncertainty that was found around each row."""
+    least = in_batches(rival.uncertainty, rows)
+    low, high = box or (-torch.inf, torch.inf)
+    units = torch.from_numpy(task.units)
+    climbs: list[Rows] = [lambda x: -rival.uncertainty(x), *rival.climbs]
+    for climb in climbs:
+        for start in ("centre", "uniform"):
+            attack = PGD(task.ball, steps, None, rule="decaying", start=start)
+            generator = torch.Generator().manual_seed(SEED)
+            found = attack.maximize(climb, rows, generator, low=low, high=high, scale=units)
+            least = torch.minimum(least, in_batches(rival.uncertainty, found.inputs))
+    return least

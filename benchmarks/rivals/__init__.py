@@ -1,0 +1,107 @@
+"""Remedies for confidence far from the data, from their papers' mathematics, one file each.
+
+None of them is part of the package: they are what the guard is compared with. ``make`` fits one of
+them by its name; ``names`` says which there are for a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.guard_data import Task
+from benchmarks.rivals import boosted, trained
+from benchmarks.rivals.base import Base
+from benchmarks.rivals.ccu import ccu
+from benchmarks.rivals.ddu import ddu
+from benchmarks.rivals.energy import energy, energy_tuned
+from benchmarks.rivals.guarded import guarded
+from benchmarks.rivals.kdg import kdg
+from benchmarks.rivals.laplace import laplace, mixture
+from benchmarks.rivals.nearest import nearest, nearest_inputs
+from benchmarks.rivals.preload import preload
+from benchmarks.rivals.prood import prood
+from benchmarks.rivals.rgpr import rgpr
+from benchmarks.rivals.rival import Rival
+from benchmarks.rivals.vim import vim
+
+SEED, MEMBERS = 0, 3
+# What can be put on a trained network: the network, the data, a seed.
+POST_HOC: dict[str, Callable[[Base, Task, int], Rival]] = {
+    "ccu": lambda base, task, seed: ccu(_own(base), task, seed),
+    "laplace": lambda base, task, _: laplace(base.model, task),
+    "rgpr": lambda base, task, _: rgpr(base.model, task),
+    "prood": prood,
+    "preload": preload,
+    "energy": lambda base, _, __: energy(base),
+    "ddu": lambda base, task, _: ddu(base, task),
+    "nearest": nearest,
+    "vim": lambda base, task, _: vim(base, task),
+}
+# What needs a multilayer perceptron and its training set.
+PERCEPTRON: dict[str, Callable[[Base, Task, int], Rival]] = {
+    "kdg": kdg,
+    "energy, tuned": energy_tuned,
+}
+TRAINED = ("temperature", "ensemble", "anchored", "ceda", "acet", "rbf")
+BOOSTED = ("temperature", "ensemble", "ccu", "nearest")
+
+
+def names(name: str, task: Task) -> list[str]:
+    """The remedies that a task is measured with."""
+    if task.boosted:
+        return ["plain", "guard", *BOOSTED]
+    if name == "cifar-10":
+        return ["plain", "guard", "ceda", "acet", "ceda, guarded", "acet, guarded", *POST_HOC]
+    return ["plain", "guard", *TRAINED, *POST_HOC, "laplace mixture", *PERCEPTRON]
+
+
+def make(name: str, method: str, task: Task, models: dict[str, Any]) -> Rival:
+    """Fit a remedy. ``models`` remembers networks that several of them need."""
+    if task.boosted:
+        return _boosted(method, task, models)
+    if method.endswith(", guarded"):
+        return guarded(_trained(name, method.removesuffix(", guarded"), task, models), task, SEED)
+    if method == "laplace mixture":
+        plain = [trained.train(name, "plain", task, seed) for seed in range(SEED, SEED + MEMBERS)]
+        return mixture(plain, task)
+    if method in ("plain", *TRAINED):
+        model = _trained(name, method, task, models)
+        return trained.rbf(model, task) if method == "rbf" else trained.captured(model, task)
+    plain_model = _trained(name, "plain", task, models)
+    if method == "guard":
+        return guarded(plain_model, task, SEED)
+    return {**POST_HOC, **PERCEPTRON}[method](Base.of(plain_model, task), task, SEED)
+
+
+def _trained(name: str, method: str, task: Task, models: dict[str, Any]) -> Any:
+    """A network, trained once."""
+    if method not in models:
+        models[method] = trained.train(name, method, task, SEED)
+    return models[method]
+
+
+def _own(base: Base) -> Callable[[Tensor], Tensor]:
+    return lambda rows: torch.softmax(base.logits(rows), dim=1)
+
+
+def _boosted(method: str, task: Task, models: dict[str, Any]) -> Rival:
+    """Remedies for a black box."""
+    if method == "temperature":
+        return boosted.temperature(task, SEED)
+    if method == "ensemble":
+        seeds = range(SEED, SEED + trained.MEMBERS)
+        return boosted.plain([boosted.train(task, seed) for seed in seeds])
+    if method == "nearest":
+        return nearest_inputs(task, SEED)
+    if "plain" not in models:
+        models["plain"] = boosted.train(task, SEED)
+    ask = boosted.ask(models["plain"])
+    if method == "guard":
+        return guarded(ask, task, SEED)
+    if method == "ccu":
+        return ccu(boosted.as_rows(ask), task, SEED, smooth=False)
+    return boosted.plain([models["plain"]])

@@ -1,0 +1,82 @@
+"""The guard itself, as one more remedy, with its certificate verified and attacked."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import farfield as ff
+from benchmarks.guard_data import Array, Task
+from benchmarks.rivals.boosted import as_rows
+from benchmarks.rivals.rival import Rival, of_probabilities, proven_uniform
+from farfield.evaluate import calibration
+from farfield.guard import GuardedModel, falsify
+
+
+def guarded(model: Any, task: Task, seed: int, **options: Any) -> Rival:
+    """Guard a model with the defaults, or with further options."""
+    X, _ = task.train
+    start = time.perf_counter()
+    safe = ff.guard(
+        model,
+        X,
+        metric=task.metric,
+        categorical=list(task.categorical) if task.categorical else None,
+        random_state=seed,
+        **options,
+    )
+    seconds = time.perf_counter() - start
+    extra = {**_changes(safe, task), **_promise(safe, task), "seconds_to_guard": round(seconds, 1)}
+    far = proven_uniform(task.classes)
+    if not isinstance(safe, GuardedModel):
+        return of_probabilities(as_rows(safe.predict_proba), far, smooth=False, extra=extra)
+
+    def probabilities(rows: Tensor) -> Tensor:
+        return torch.softmax(safe(rows).double(), dim=1)
+
+    def within(rows: Tensor) -> Tensor:
+        return -safe.covered.distance(rows)
+
+    return of_probabilities(probabilities, far, climbs=(within,), extra=extra)
+
+
+def _changes(safe: Any, task: Task) -> dict[str, Any]:
+    """What the guard changes near the data, and whether it ever changes a class."""
+    rows, labels = task.test
+    own, new = safe.own_proba(rows), safe.predict_proba(rows)
+    before, after = (calibration(np.asarray(p, dtype=np.float64), labels) for p in (own, new))
+    everything = [rows, *task.near.values(), *task.far().values()]
+    return {
+        "accuracy_difference": after.accuracy - before.accuracy,
+        "changed_classes": sum(_changed(safe, each) for each in everything),
+        "identical_training": safe.certificate.training.share,
+        "identical_test": float((own == new).all(axis=1).mean()),
+        "nll_change": after.nll - before.nll,
+        "ece_change": after.ece - before.ece,
+    }
+
+
+def _changed(safe: Any, rows: Array) -> int:
+    own, new = safe.own_proba(rows), safe.predict_proba(rows)
+    usual = np.isfinite(own).all(axis=1)
+    return int((own[usual].argmax(axis=1) != new[usual].argmax(axis=1)).sum())
+
+
+def _promise(safe: Any, task: Task) -> dict[str, Any]:
+    """The certificate, verified again, and what an attack on it found."""
+    X = task.train[0]
+    wide = X[0].size > 500
+    options = {"restarts": 4, "steps": 5} if wide else {"restarts": 16, "steps": 20}
+    broken = falsify(safe, rows=X[: 8 if wide else 64], **options)
+    return {
+        "certificate": safe.certificate.to_dict(),
+        "verified": bool(safe.verify()),
+        "certificate_survives": broken.holds,
+        "largest_found": broken.largest,
+        "allowed": broken.allowed,
+        "attacks": broken.starts,
+    }
