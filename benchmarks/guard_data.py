@@ -22,7 +22,7 @@ ROWS = 2000
 NO_MEASUREMENTS = ("RecordID", "set", "SAPS_I", "SOFA", "LOS", "Survival")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """A classification task with inputs that are not its own.
 

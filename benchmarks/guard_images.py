@@ -19,9 +19,7 @@ def mnist() -> Task:
     fashion, _ = _idx(data / "fashion_mnist", "t10k", ROWS)
     settings = {"hidden": (128, 128), "epochs": 8, "standardize": False, "batch_size": 128}
     near = {"fashion": fashion, "letters": _letters(data)}
-    return Task(
-        (X, y), (X_test, y_test), near, settings, "isotropic", ball=0.1, box=(0.0, 1.0)
-    )
+    return Task((X, y), (X_test, y_test), near, settings, "isotropic", ball=0.1, box=(0.0, 1.0))
 
 
 def digits() -> Task:
@@ -37,9 +35,7 @@ def digits() -> Task:
     }
     settings = {"hidden": (64, 64), "epochs": 40, "batch_size": 32}
     X, y = X / 16.0, y.astype(np.int64)
-    return Task(
-        (X[train], y[train]), (X[test], y[test]), near, settings, ball=0.1, box=(0.0, 1.0)
-    )
+    return Task((X[train], y[train]), (X[test], y[test]), near, settings, ball=0.1, box=(0.0, 1.0))
 
 
 def cifar() -> Task:

@@ -74,8 +74,8 @@ def measure() -> dict[str, Any]:
         "seed": rivals.SEED,
         "subsets": {
             "rows of each foreign set": guard_data.ROWS,
-            "attacked rows of each foreign set": [guard_attack.ROWS, guard_attack.WIDE_ROWS],
-            "steps of an attack": [guard_attack.STEPS, guard_attack.WIDE_STEPS],
+            "attacked rows of each foreign set": [guard_attack.ROWS, guard_attack.DEEP_ROWS],
+            "steps of an attack": [guard_attack.STEPS, guard_attack.DEEP_STEPS],
             "random directions": [guard_rays.RAYS, guard_rays.WIDE_RAYS],
         },
         "tasks": results,
@@ -104,9 +104,7 @@ def _measure(name: str, task: Task) -> dict[str, Any]:
     found = {}
     for method in rivals.names(name, task):
         key = f"{name}-{method}".replace(" ", "-").replace(",", "")
-        found[method] = part(
-            "guard_models", key, lambda m=method: _run(name, m, task, models)
-        )
+        found[method] = part("guard_models", key, lambda m=method: _run(name, m, task, models))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ FAR = 1e6
 LEAST = 0.03
 
 
+@functools.cache
 def rays(task: Task) -> dict[str, Tensor]:
     """Both ends of every axis, and directions with the data's own covariance."""
     X = task.train[0]
@@ -63,6 +66,7 @@ def stillness(task: Task, still: Rays) -> dict[str, float]:
     }
 
 
+@functools.cache
 def _origin(task: Task) -> Tensor:
     return torch.from_numpy(task.train[0].mean(axis=0))
 

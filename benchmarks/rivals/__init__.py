@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from benchmarks.guard_data import Task
 from benchmarks.rivals import boosted, trained
 from benchmarks.rivals.base import Base
@@ -20,7 +17,7 @@ from benchmarks.rivals.ddu import ddu
 from benchmarks.rivals.energy import energy, energy_tuned
 from benchmarks.rivals.guarded import guarded
 from benchmarks.rivals.kdg import kdg
-from benchmarks.rivals.laplace import laplace, mixture
+from benchmarks.rivals.laplace import mixture
 from benchmarks.rivals.nearest import nearest, nearest_inputs
 from benchmarks.rivals.preload import preload
 from benchmarks.rivals.prood import prood
@@ -31,9 +28,9 @@ from benchmarks.rivals.vim import vim
 SEED, MEMBERS = 0, 3
 # What can be put on a trained network: the network, the data, a seed.
 POST_HOC: dict[str, Callable[[Base, Task, int], Rival]] = {
-    "ccu": lambda base, task, seed: ccu(_own(base), task, seed),
-    "laplace": lambda base, task, _: laplace(base.model, task),
-    "rgpr": lambda base, task, _: rgpr(base.model, task),
+    "ccu": lambda base, task, seed: ccu(base.probabilities, task, seed),
+    "laplace": lambda base, task, _: mixture([base], task),
+    "rgpr": lambda base, task, _: rgpr(base, task),
     "prood": prood,
     "preload": preload,
     "energy": lambda base, _, __: energy(base),
@@ -66,15 +63,19 @@ def make(name: str, method: str, task: Task, models: dict[str, Any]) -> Rival:
     if method.endswith(", guarded"):
         return guarded(_trained(name, method.removesuffix(", guarded"), task, models), task, SEED)
     if method == "laplace mixture":
-        plain = [trained.train(name, "plain", task, seed) for seed in range(SEED, SEED + MEMBERS)]
-        return mixture(plain, task)
+        seeds = range(SEED, SEED + MEMBERS)
+        plain = [trained.train(name, "plain", task, seed) for seed in seeds]
+        return mixture([Base.of(each, task) for each in plain], task)
     if method in ("plain", *TRAINED):
         model = _trained(name, method, task, models)
-        return trained.rbf(model, task) if method == "rbf" else trained.captured(model, task)
+        kinds = {"rbf": trained.rbf} if name != "cifar-10" else {method: trained.single}
+        return kinds.get(method, trained.captured)(model, task)
     plain_model = _trained(name, "plain", task, models)
     if method == "guard":
         return guarded(plain_model, task, SEED)
-    return {**POST_HOC, **PERCEPTRON}[method](Base.of(plain_model, task), task, SEED)
+    if "base" not in models:
+        models["base"] = Base.of(plain_model, task)
+    return {**POST_HOC, **PERCEPTRON}[method](models["base"], task, SEED)
 
 
 def _trained(name: str, method: str, task: Task, models: dict[str, Any]) -> Any:
@@ -82,10 +83,6 @@ def _trained(name: str, method: str, task: Task, models: dict[str, Any]) -> Any:
     if method not in models:
         models[method] = trained.train(name, method, task, SEED)
     return models[method]
-
-
-def _own(base: Base) -> Callable[[Tensor], Tensor]:
-    return lambda rows: torch.softmax(base.logits(rows), dim=1)
 
 
 def _boosted(method: str, task: Task, models: dict[str, Any]) -> Rival:

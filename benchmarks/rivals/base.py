@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,29 +11,35 @@ from torch import Tensor
 
 import farfield as ff
 from benchmarks.guard_data import Task
-from farfield.graph.network import Network
 from farfield.guard.penultimate import Penultimate, split_last_layer
+from farfield.networks.resnet import PreActResNet20
+
+Lines = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A classifier ``logits = weight @ features + bias``.
+    """A classifier ``logits = weight @ features + bias``, followed in float64.
 
     Attributes:
         model: The classifier itself.
-        network: The same, captured in float64.
         parts: The same, split before its last layer.
+        features: Rows to ``(rows, features)``, differentiable.
     """
 
     model: Any
-    network: Network
     parts: Penultimate
+    features: Callable[[Tensor], Tensor]
+    _lines: dict[tuple[Tensor, Tensor], Lines] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Any, task: Task) -> Base:
         """Capture a classifier."""
-        network = ff.capture(model, torch.zeros(1, *task.train[0].shape[1:]))
-        return cls(model, network, split_last_layer(network))
+        parts = split_last_layer(ff.capture(model, torch.zeros(1, *task.train[0].shape[1:])))
+        if isinstance(model, PreActResNet20):
+            # Convolutions in double precision take ten times as long.
+            return cls(model, parts, lambda rows: _pooled(model, rows))
+        return cls(model, parts, lambda rows: parts.features.logits(rows)[0])
 
     @property
     def weight(self) -> Tensor:
@@ -44,23 +51,38 @@ class Base:
         """``(classes,)``."""
         return self.parts.bias.double()
 
-    def features(self, rows: Tensor) -> Tensor:
-        """``(rows, features)``, differentiable."""
-        return self.parts.features.logits(rows)[0]
-
     def logits(self, rows: Tensor) -> Tensor:
         """``(rows, classes)``, differentiable."""
-        return self.network.logits(rows)[0]
+        return self.features(rows) @ self.weight.T + self.bias
 
-    def line(self, origin: Tensor, rays: Tensor) -> tuple[Tensor, Tensor]:
+    def probabilities(self, rows: Tensor) -> Tensor:
+        """``(rows, classes)``, differentiable."""
+        return torch.softmax(self.logits(rows), dim=1)
+
+    def line(self, origin: Tensor, rays: Tensor) -> Lines:
         """The lines ``slope * t + intercept`` that features end on, ``(rays, features)`` each."""
-        far = ff.at_infinity(self.parts.features, origin, rays)
-        return far.slope[0], far.intercept[0]
+        if (origin, rays) not in self._lines:
+            far = ff.at_infinity(self.parts.features, origin, rays)
+            self._lines[origin, rays] = far.slope[0], far.intercept[0]
+        return self._lines[origin, rays]
 
     def still(self, origin: Tensor, rays: Tensor) -> Tensor:
         """On which rays no feature moves in the end, ``(rays,)``."""
         return (self.line(origin, rays)[0] == 0).all(dim=1)
 
+    def fastest(self, origin: Tensor, rays: Tensor) -> Lines:
+        """The slope of the fastest logit, ``(rays,)``, and intercepts: minus infinity elsewhere."""
+        slope, intercept = self.line(origin, rays)
+        slopes = slope @ self.weight.T
+        largest = slopes.amax(dim=1)
+        starts = intercept @ self.weight.T + self.bias
+        return largest, starts.masked_fill(slopes < largest[:, None], -torch.inf)
+
     def confidence(self, origin: Tensor, rays: Tensor) -> Tensor:
         """The confidence at infinity, ``(rays,)``."""
-        return ff.at_infinity(self.network, origin, rays).confidence
+        return torch.softmax(self.fastest(origin, rays)[1], dim=1).amax(dim=1)
+
+
+def _pooled(model: PreActResNet20, rows: Tensor) -> Tensor:
+    values = model.units(model.entry(rows.float()))
+    return torch.relu(model.last_norm(values)).mean((2, 3)).double()

@@ -34,9 +34,7 @@ def ccu(own: Rows, task: Task, seed: int, *, smooth: bool = True) -> Rival:
 
     radius = fitted.certificate_radius(0.01)
     extra = {"certified_radius": radius if math.isfinite(radius) else None}
-    return of_probabilities(
-        probabilities, proven_uniform(task.classes), smooth=smooth, extra=extra
-    )
+    return of_probabilities(probabilities, proven_uniform(task.classes), smooth=smooth, extra=extra)
 
 
 def _log_ratio(fitted: Any, rows: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor, nn
 
-import farfield as ff
 from benchmarks.guard_data import Task
 from benchmarks.rivals.base import Base
 from benchmarks.rivals.noise import draw, standard
@@ -31,16 +30,12 @@ def energy(base: Base) -> Rival:
         return -torch.logsumexp(base.logits(rows), dim=1)
 
     def far(origin: Tensor, rays: Tensor) -> Tensor:
-        end = ff.at_infinity(base.network, origin, rays)
-        slope = end.slope[0].amax(dim=1)
-        leading = end.slope[0] == slope[:, None]
-        rest = -torch.logsumexp(end.intercept[0].masked_fill(~leading, -torch.inf), dim=1)
+        slope, starts = base.fastest(origin, rays)
+        rest = -torch.logsumexp(starts, dim=1)
         return torch.where(slope == 0, rest, -slope.sign() * torch.inf)
 
-    def own(rows: Tensor) -> Tensor:
-        return torch.softmax(base.logits(rows), dim=1)
-
-    return Rival(uncertainty, own, far, still=base.still, extra={"ranks_by": "energy"})
+    extra = {"ranks_by": "energy"}
+    return Rival(uncertainty, base.probabilities, far, still=base.still, extra=extra)
 
 
 def energy_tuned(base: Base, task: Task, seed: int) -> Rival:

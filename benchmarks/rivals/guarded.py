@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -73,7 +74,7 @@ def _promise(safe: Any, task: Task) -> dict[str, Any]:
     options = {"restarts": 4, "steps": 5} if wide else {"restarts": 16, "steps": 20}
     broken = falsify(safe, rows=X[: 8 if wide else 64], **options)
     return {
-        "certificate": safe.certificate.to_dict(),
+        "certificate": json.loads(safe.certificate.to_json()),
         "verified": bool(safe.verify()),
         "certificate_survives": broken.holds,
         "largest_found": broken.largest,

@@ -3,7 +3,7 @@
 The training rows populate some of the network's polytopes. Each becomes a Gaussian: its centre and
 its diagonal covariance are means over training rows, weighed by how alike activation patterns are
 (the share of units that agree, layer by layer, multiplied over layers, to a power). With ``n_ry``
-the weight of class y in polytope r, and b a small constant,
+rows of class y in polytope r, and b a small constant,
 
     f_y(x) = sum_r n_ry / n_y N(x; mu_r, S_r) + b,        p(y | x) ~ f_y(x) P(y):
 
@@ -22,21 +22,20 @@ from benchmarks.rivals.base import Base
 from benchmarks.rivals.noise import standard
 from benchmarks.rivals.rival import Rival, of_probabilities
 
-# Polytopes are those of so many training rows.
+# Polytopes are those of so many training rows; a quarter as many choose the power.
 MOST = 1000
 POWERS = (1.0, 4.0, 16.0, 64.0)
 LEAST_VARIANCE = 1e-2
 
 
 def kdg(base: Base, task: Task, seed: int) -> Rival:
-    """Replace the pieces of a multilayer perceptron; the power is chosen by training likelihood."""
+    """Replace the pieces of a multilayer perceptron; rows set apart choose the power."""
     generator = torch.Generator().manual_seed(seed)
     X, y = torch.from_numpy(task.train[0]), torch.from_numpy(task.train[1])
     mean, scale = standard(task)
     order = torch.randperm(len(X), generator=generator)
-    chosen, apart = order[:MOST], order[MOST : 2 * MOST]
-    if len(apart) < 50:
-        apart = chosen
+    count = min(MOST, len(X) * 4 // 5)
+    chosen, apart = order[:count], order[count : count + MOST // 4]
     alike = _alike(base.model.module_, X[chosen].float())
     prior = torch.bincount(y, minlength=task.classes).double() / len(y)
     units = (X - mean) / scale
@@ -57,20 +56,19 @@ def kdg(base: Base, task: Task, seed: int) -> Rival:
 
 
 class _Mixture(nn.Module):
-    """Gaussians and how much of each class they hold."""
+    """One Gaussian for each row, in order of classes."""
 
     def __init__(self, alike: Tensor, units: Tensor, y: Tensor, prior: Tensor) -> None:
         super().__init__()
-        classes = len(prior)
+        order = y.argsort(stable=True)
         self.prior = prior
-        weights = alike / alike.sum(dim=1, keepdim=True)
+        self.counts = torch.bincount(y, minlength=len(prior)).tolist()
+        weights = (alike / alike.sum(dim=1, keepdim=True))[order]
         self.centres = weights @ units
         spread = weights @ units.square() - self.centres.square()
         self.variances = spread.clamp(min=LEAST_VARIANCE)
-        held = nn.functional.one_hot(y, classes).double()
-        counts = held.sum(dim=0).clamp(min=1.0)
-        self.shares = (held / counts).clamp(min=1e-300).log()
-        self.log_rest = float(self._log_density(units).amin()) - math.log(math.log(len(units) + 2))
+        least = self._log_density(units).amax(dim=1).amin()
+        self.rest = least - math.log(math.log(len(units) + 2))
 
     def _log_density(self, units: Tensor) -> Tensor:
         """``log f_y`` without the constant, ``(rows, classes)``."""
@@ -79,13 +77,12 @@ class _Mixture(nn.Module):
         squares = squares + (self.centres.square() * exact).sum(dim=1)
         normal = self.variances.log().sum(dim=1) + units.shape[1] * math.log(2 * math.pi)
         each = -0.5 * (squares.clamp(min=0.0) + normal)
-        return torch.logsumexp(each[:, :, None] + self.shares, dim=1)
+        parts = each.split(self.counts, dim=1)
+        return torch.stack([torch.logsumexp(p, dim=1) - math.log(p.shape[1]) for p in parts], dim=1)
 
     def forward(self, units: Tensor) -> Tensor:
         """Probabilities, ``(rows, classes)``."""
-        density = torch.logaddexp(
-            self._log_density(units), torch.tensor(self.log_rest, dtype=torch.float64)
-        )
+        density = torch.logaddexp(self._log_density(units), self.rest)
         return torch.softmax(density + self.prior.log(), dim=1)
 
 

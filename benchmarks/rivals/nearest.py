@@ -42,7 +42,8 @@ def nearest_inputs(task: Task, seed: int) -> Rival:
     def score(rows: Tensor) -> Tensor:
         return _kth(((rows.double() - mean) / scale).flatten(1), data)
 
-    return Rival(score, None, lambda _, rays: torch.full((len(rays),), torch.inf).double())
+    far = torch.tensor(torch.inf, dtype=torch.float64)
+    return Rival(score, None, lambda _, rays: far.expand(len(rays)), smooth=False)
 
 
 def _sample(task: Task, seed: int) -> Tensor:

@@ -48,7 +48,10 @@ class Discriminator(nn.Module):
 
     def largest(self, x: Tensor, ball: float) -> Tensor:
         """An upper bound of ``g`` over a ball of inputs, by intervals."""
-        middle, radius = (x.flatten(1) - self.mean) / self.scale, torch.full_like(x.flatten(1), ball)
+        middle, radius = (
+            (x.flatten(1) - self.mean) / self.scale,
+            torch.full_like(x.flatten(1), ball),
+        )
         for layer in (self.first, self.second):
             middle, radius = layer(middle), F.linear(radius, layer.weight.abs())
             low, high = F.relu(middle - radius), F.relu(middle + radius)
@@ -76,7 +79,7 @@ def prood(base: Base, task: Task, seed: int) -> Rival:
 
     def probabilities(rows: Tensor) -> Tensor:
         share = torch.softmax(inner.logits(rows)[0], dim=1)[:, 1:]
-        return share * torch.softmax(base.logits(rows), dim=1) + (1 - share) / task.classes
+        return share * base.probabilities(rows) + (1 - share) / task.classes
 
     def far(origin: Tensor, rays: Tensor) -> Tensor:
         share = ff.at_infinity(inner, origin, rays).probabilities[0, :, 1]

@@ -10,14 +10,14 @@ layer's own variance like ``t^2``, so by the probit approximation the answer is
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from benchmarks.guard_data import Task
-from benchmarks.rivals.laplace import fit
+from benchmarks.rivals.base import Base
+from benchmarks.rivals.laplace import fit, with_one
 from benchmarks.rivals.rival import Rival, in_batches, of_probabilities, proven_uniform
 
 PROBIT = math.pi / 8
@@ -27,10 +27,10 @@ VARIANCES = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 LOST = 0.01
 
 
-def rgpr(model: Any, task: Task) -> Rival:
+def rgpr(base: Base, task: Task) -> Rival:
     """Add the residual to a last-layer Laplace approximation."""
     X, y = task.train
-    laplace = fit(model, task)
+    laplace = fit(base, task)
     mean = torch.from_numpy(X.mean(axis=0))
     scale = X.std(axis=0)
     # Columns that never vary are measured in their typical size, so that no direction is free.
@@ -38,7 +38,7 @@ def rgpr(model: Any, task: Task) -> Rival:
     unit = torch.from_numpy(np.where(scale > 0, scale, usual))
 
     def answer(rows: Tensor, variance: float) -> Tensor:
-        features = laplace._features(rows)
+        features = with_one(base.features(rows))
         outputs = features @ laplace.mean.T
         own = torch.einsum("ni,kij,nj->nk", features, laplace.covariance, features)
         cubes = ((rows.double() - mean) / unit).abs().pow(3).flatten(1).mean(dim=1) / 3

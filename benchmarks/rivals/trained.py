@@ -10,6 +10,7 @@ from torch import Tensor
 import farfield as ff
 from benchmarks.guard_data import Task
 from benchmarks.parts import data_folder
+from benchmarks.rivals.base import Base
 from benchmarks.rivals.rival import Rival, of_probabilities, proven_uniform
 from farfield.networks.resnet import read_hein2019
 
@@ -49,6 +50,12 @@ def captured(model: Any, task: Task) -> Rival:
         return ff.at_infinity(network, origin, rays).confidence
 
     return of_probabilities(probabilities, far)
+
+
+def single(model: Any, task: Task) -> Rival:
+    """One deep network: its features in its own precision, its far field in double precision."""
+    base = Base.of(model, task)
+    return of_probabilities(base.probabilities, base.confidence)
 
 
 def rbf(model: Any, task: Task) -> Rival:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-import farfield as ff
 from benchmarks.guard_data import Task
 from benchmarks.rivals.base import Base
 from benchmarks.rivals.rival import Rival, in_batches
@@ -42,11 +41,9 @@ def vim(base: Base, task: Task) -> Rival:
         speed = moving.norm(dim=1)
         along = (moving * resting).sum(dim=1) / speed.clamp(min=1e-300)
         start = torch.where(speed > 0, along, resting.norm(dim=1))
-        end = ff.at_infinity(base.network, origin, rays)
-        fastest = end.slope[0].amax(dim=1)
-        leading = end.slope[0] == fastest[:, None]
-        others = torch.logsumexp(end.intercept[0].masked_fill(~leading, -torch.inf), dim=1)
+        fastest, starts = base.fastest(origin, rays)
         growth = alpha * speed - fastest
-        return torch.where(growth == 0, alpha * start - others, growth.sign() * torch.inf)
+        rest = alpha * start - torch.logsumexp(starts, dim=1)
+        return torch.where(growth == 0, rest, growth.sign() * torch.inf)
 
     return Rival(uncertainty, None, far, still=base.still)
