@@ -12,7 +12,7 @@ from benchmarks import guard_attack, guard_data, guard_images, guard_rays, rival
 from benchmarks.guard_data import Task
 from benchmarks.missing import NotHere
 from benchmarks.parts import part
-from benchmarks.rivals.rival import Rival, in_batches
+from benchmarks.rivals.rival import Rival, answers
 from farfield.evaluate import calibration, detection
 
 QUESTION = (
@@ -115,10 +115,9 @@ def _run(name: str, method: str, task: Task, models: dict[str, Any]) -> dict[str
     rival = rivals.make(name, method, task, models)
     seconds = time.perf_counter() - start
     found: dict[str, Any] = {}
-    rows = torch.from_numpy(task.test[0])
-    inside = in_batches(rival.uncertainty, rows)
-    if rival.probabilities is not None:
-        fit = calibration(in_batches(rival.probabilities, rows).numpy(), task.test[1])
+    inside, p = answers(rival, torch.from_numpy(task.test[0]))
+    if p is not None:
+        fit = calibration(p.numpy(), task.test[1])
         found = {"accuracy": fit.accuracy, "nll": fit.nll, "ece": fit.ece}
     for kind, sets in (("near", task.near), ("far", task.far())):
         found[kind] = {
@@ -135,9 +134,9 @@ def _run(name: str, method: str, task: Task, models: dict[str, Any]) -> dict[str
 
 
 def _detected(rival: Rival, inside: torch.Tensor, foreign: torch.Tensor) -> dict[str, float]:
-    scores = in_batches(rival.uncertainty, foreign)
+    scores, p = answers(rival, foreign)
     result = detection(inside, scores)
     found = {"auroc": result.auroc, "fpr95": result.fpr95}
-    if rival.probabilities is not None:
-        found["mmc"] = float(in_batches(rival.probabilities, foreign).amax(dim=1).mean())
+    if p is not None:
+        found["mmc"] = float(p.amax(dim=1).mean())
     return found

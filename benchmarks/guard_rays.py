@@ -50,7 +50,7 @@ def blindness(task: Task, rival: Rival) -> dict[str, float]:
     stay under, so that the end of the ray counts as known.
     """
     far = rival.far or _evaluated(task, rival)
-    scores = rival.probabilities is None or "ranks_by" in rival.extra
+    scores = not rival.by_confidence
     limit = _usual(task, rival) if scores else BLIND
     shares = {}
     for name, each in rays(task).items():

@@ -36,7 +36,7 @@ POST_HOC: dict[str, Callable[[Base, Task, int], Rival]] = {
     "energy": lambda base, _, __: energy(base),
     "ddu": lambda base, task, _: ddu(base, task),
     "nearest": nearest,
-    "vim": lambda base, task, _: vim(base, task),
+    "vim": lambda base, _, __: vim(base),
 }
 # What needs a multilayer perceptron and its training set.
 PERCEPTRON: dict[str, Callable[[Base, Task, int], Rival]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 import farfield as ff
 from benchmarks.guard_data import Task
+from benchmarks.rivals.rival import in_batches
 from farfield.guard.penultimate import Penultimate, split_last_layer
 from farfield.networks.resnet import PreActResNet20
 
@@ -25,11 +27,13 @@ class Base:
         model: The classifier itself.
         parts: The same, split before its last layer.
         features: Rows to ``(rows, features)``, differentiable.
+        task: What it was trained on.
     """
 
     model: Any
     parts: Penultimate
     features: Callable[[Tensor], Tensor]
+    task: Task
     _lines: dict[tuple[Tensor, Tensor], Lines] = field(default_factory=dict)
 
     @classmethod
@@ -38,8 +42,8 @@ class Base:
         parts = split_last_layer(ff.capture(model, torch.zeros(1, *task.train[0].shape[1:])))
         if isinstance(model, PreActResNet20):
             # Convolutions in double precision take ten times as long.
-            return cls(model, parts, lambda rows: _pooled(model, rows))
-        return cls(model, parts, lambda rows: parts.features.logits(rows)[0])
+            return cls(model, parts, lambda rows: _pooled(model, rows), task)
+        return cls(model, parts, lambda rows: parts.features.logits(rows)[0], task)
 
     @property
     def weight(self) -> Tensor:
@@ -50,6 +54,11 @@ class Base:
     def bias(self) -> Tensor:
         """``(classes,)``."""
         return self.parts.bias.double()
+
+    @cached_property
+    def known(self) -> Tensor:
+        """Features of the training rows, ``(rows, features)``."""
+        return in_batches(self.features, torch.from_numpy(self.task.train[0]))
 
     def logits(self, rows: Tensor) -> Tensor:
         """``(rows, classes)``, differentiable."""

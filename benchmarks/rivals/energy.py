@@ -34,8 +34,7 @@ def energy(base: Base) -> Rival:
         rest = -torch.logsumexp(starts, dim=1)
         return torch.where(slope == 0, rest, -slope.sign() * torch.inf)
 
-    extra = {"ranks_by": "energy"}
-    return Rival(uncertainty, base.probabilities, far, still=base.still, extra=extra)
+    return Rival(uncertainty, base.probabilities, far, still=base.still)
 
 
 def energy_tuned(base: Base, task: Task, seed: int) -> Rival:

@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.guard_data import Task
 from benchmarks.rivals.base import Base
 from benchmarks.rivals.noise import standard
-from benchmarks.rivals.rival import Rival, in_batches
+from benchmarks.rivals.rival import Rival
 
 NEIGHBOURS = 10
 MOST = 5000
@@ -21,7 +21,7 @@ MOST = 5000
 
 def nearest(base: Base, task: Task, seed: int) -> Rival:
     """Rank by the distance to the k-th neighbour among the data's features."""
-    data = _unit(in_batches(base.features, _sample(task, seed)))
+    data = _unit(base.known[_sample(task, seed)])
 
     def score(values: Tensor) -> Tensor:
         return _kth(_unit(values), data)
@@ -37,7 +37,8 @@ def nearest(base: Base, task: Task, seed: int) -> Rival:
 def nearest_inputs(task: Task, seed: int) -> Rival:
     """Rank by the distance to the k-th neighbour among standardised rows."""
     mean, scale = standard(task)
-    data = ((_sample(task, seed) - mean) / scale).flatten(1)
+    X = torch.from_numpy(task.train[0])
+    data = ((X[_sample(task, seed)] - mean) / scale).flatten(1)
 
     def score(rows: Tensor) -> Tensor:
         return _kth(((rows.double() - mean) / scale).flatten(1), data)
@@ -47,8 +48,8 @@ def nearest_inputs(task: Task, seed: int) -> Rival:
 
 
 def _sample(task: Task, seed: int) -> Tensor:
-    X = torch.from_numpy(task.train[0])
-    return X[torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:MOST]]
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(len(task.train[0]), generator=generator)[:MOST]
 
 
 def _unit(features: Tensor) -> Tensor:

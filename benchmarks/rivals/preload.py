@@ -46,7 +46,7 @@ def preload(base: Base, task: Task, seed: int) -> Rival:
 def _train(base: Base, task: Task, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     images = task.train[0].ndim > 2
-    inside = in_batches(base.features, torch.from_numpy(task.train[0]))
+    inside = base.known
     foreign = in_batches(base.features, draw(task, NOISE // (4 if images else 1), generator))
     labels = torch.from_numpy(task.train[1])
     usual = inside.square().mean().clamp(min=1e-12)

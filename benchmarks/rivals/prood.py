@@ -48,10 +48,8 @@ class Discriminator(nn.Module):
 
     def largest(self, x: Tensor, ball: float) -> Tensor:
         """An upper bound of ``g`` over a ball of inputs, by intervals."""
-        middle, radius = (
-            (x.flatten(1) - self.mean) / self.scale,
-            torch.full_like(x.flatten(1), ball),
-        )
+        middle = (x.flatten(1) - self.mean) / self.scale
+        radius = torch.full_like(middle, ball)
         for layer in (self.first, self.second):
             middle, radius = layer(middle), F.linear(radius, layer.weight.abs())
             low, high = F.relu(middle - radius), F.relu(middle + radius)

@@ -33,6 +33,7 @@ class Rival:
             field, or the score itself, needs them to move; else ``None``.
         climbs: What else an adversary may climb, beside minus the uncertainty.
         smooth: Whether there is a slope to climb.
+        by_confidence: Whether the uncertainty is one minus the confidence.
         extra: What else is known of it.
     """
 
@@ -42,6 +43,7 @@ class Rival:
     still: Rays | None = None
     climbs: tuple[Rows, ...] = ()
     smooth: bool = True
+    by_confidence: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -51,13 +53,23 @@ def of_probabilities(probabilities: Rows, far: Rays | None, **more: Any) -> Riva
     def uncertainty(rows: Tensor) -> Tensor:
         return 1.0 - probabilities(rows).amax(dim=1)
 
-    return Rival(uncertainty, probabilities, far, **more)
+    return Rival(uncertainty, probabilities, far, by_confidence=True, **more)
 
 
 def in_batches(call: Rows, rows: Tensor, size: int = 500) -> Tensor:
     """Evaluate without slopes, a batch at a time."""
     with torch.no_grad():
         return torch.cat([call(part) for part in rows.split(size)])
+
+
+def answers(rival: Rival, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Uncertainties, and probabilities where there are any; evaluated once if one is the other."""
+    if rival.probabilities is None:
+        return in_batches(rival.uncertainty, rows), None
+    p = in_batches(rival.probabilities, rows)
+    if rival.by_confidence:
+        return 1.0 - p.amax(dim=1), p
+    return in_batches(rival.uncertainty, rows), p
 
 
 def proven_uniform(classes: int) -> Rays:

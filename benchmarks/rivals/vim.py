@@ -11,17 +11,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
 from benchmarks.rivals.base import Base
-from benchmarks.rivals.rival import Rival, in_batches
+from benchmarks.rivals.rival import Rival
 
 # The principal subspace has this share of the features' dimensions.
 SHARE = 0.5
 
 
-def vim(base: Base, task: Task) -> Rival:
+def vim(base: Base) -> Rival:
     """Fit the principal subspace and the scale of the further logit."""
-    features = in_batches(base.features, torch.from_numpy(task.train[0]))
+    features = base.known
     origin_of = -torch.linalg.pinv(base.weight) @ base.bias
     centred = features - origin_of
     _, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
