@@ -53,13 +53,14 @@ CLOSE = 0.005
 def measure() -> dict[str, Any]:
     """Measure every method on every task; each pair is a part that a later run need not repeat."""
     results: dict[str, Any] = {}
+    fewer: dict[str, Any] = {}
     for name, read in TASKS.items():
         try:
-            results[name] = _measure(name, read())
+            results[name], fewer[name] = _measure(name, read())
         except NotHere as reason:
             print(f"  {name} skipped: {reason}", file=sys.stderr)
     guards = [each for found in results.values() for each in found.values() if "verified" in each]
-    columns = list(standings(results))
+    columns = list(standings(results, fewer))
     return {
         "largest_blindness_after": max(max(g["blindness"].values()) for g in guards),
         "largest_accuracy_difference": max(abs(g["accuracy_difference"]) for g in guards),
@@ -68,7 +69,7 @@ def measure() -> dict[str, Any]:
         "largest_nll_change": max(g["nll_change"] for g in guards),
         "certificates_broken": sum(not g["certificate_survives"] for g in guards),
         "columns": len(columns),
-        "columns_won_or_close": sum(each["behind"] <= CLOSE for each in columns),
+        "columns_behind": sum(each["behind"] > CLOSE for each in columns),
         "standings": columns,
         "aside": ASIDE,
         "seed": rivals.SEED,
@@ -78,34 +79,63 @@ def measure() -> dict[str, Any]:
             "steps of an attack": [guard_attack.STEPS, guard_attack.DEEP_STEPS],
             "random directions": [guard_rays.RAYS, guard_rays.WIDE_RAYS],
         },
+        "fewer_kept": fewer,
         "tasks": results,
     }
 
 
-def standings(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every column of every task: the guard, the best rival, and how far behind the guard is."""
+def standings(results: dict[str, Any], fewer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every column of every task: the guard, the best rivals, and what fewer kept rows would do."""
     for name, found in results.items():
         for kind in ("near", "far"):
             for column, guard in found["guard"][kind].items():
-                others = {m: found[m][kind][column]["auroc"] for m in RIVALS if m in found}
-                best = max(others, key=lambda method: others[method])
+                aurocs = {m: each[kind][column]["auroc"] for m, each in found.items()}
+                first, overall = (_best(aurocs, some) for some in (RIVALS, tuple(aurocs)))
+                behind = aurocs[first] - guard["auroc"]
                 yield {
                     "task": name,
                     "column": column,
                     "guard": guard["auroc"],
-                    "best": best,
-                    "auroc": others[best],
-                    "behind": others[best] - guard["auroc"],
+                    "best": first,
+                    "best_auroc": aurocs[first],
+                    "behind": behind,
+                    "best_of_all": overall,
+                    "best_of_all_auroc": aurocs[overall],
+                    "enough_at": _enough(fewer[name], column, aurocs[first], behind),
                 }
 
 
-def _measure(name: str, task: Task) -> dict[str, Any]:
+def _best(aurocs: dict[str, float], among: tuple[str, ...]) -> str:
+    others = [method for method in among if method in aurocs and "guard" not in method]
+    return max(others, key=lambda method: aurocs[method])
+
+
+def _enough(fewer: dict[str, Any], column: str, goal: float, behind: float) -> str | None:
+    """The largest share to keep at which the column would be won, if it is not."""
+    if behind <= CLOSE:
+        return None
+    fine = [keep for keep, each in fewer.items() if goal - each["aurocs"][column] <= CLOSE]
+    return max(fine, key=float) if fine else "none"
+
+
+def _measure(name: str, task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All methods on one task, and the guard with fewer rows kept."""
     models: dict[str, Any] = {}
     found = {}
     for method in rivals.names(name, task):
-        key = f"{name}-{method}".replace(" ", "-").replace(",", "")
-        found[method] = part("guard_models", key, lambda m=method: _run(name, m, task, models))
-    return found
+        found[method] = part(
+            "guard_models", _key(name, method), lambda m=method: _run(name, m, task, models)
+        )
+    fewer = part(
+        "guard_models",
+        _key(name, "fewer kept"),
+        lambda: rivals.fewer_kept(name, task, models),
+    )
+    return found, fewer
+
+
+def _key(name: str, what: str) -> str:
+    return f"{name}-{what}".replace(" ", "-").replace(",", "")
 
 
 def _run(name: str, method: str, task: Task, models: dict[str, Any]) -> dict[str, Any]:

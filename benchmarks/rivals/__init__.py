@@ -15,7 +15,7 @@ from benchmarks.rivals.base import Base
 from benchmarks.rivals.ccu import ccu
 from benchmarks.rivals.ddu import ddu
 from benchmarks.rivals.energy import energy, energy_tuned
-from benchmarks.rivals.guarded import guarded
+from benchmarks.rivals.guarded import at_shares, guarded
 from benchmarks.rivals.kdg import kdg
 from benchmarks.rivals.laplace import mixture
 from benchmarks.rivals.nearest import nearest, nearest_inputs
@@ -78,11 +78,24 @@ def make(name: str, method: str, task: Task, models: dict[str, Any]) -> Rival:
     return {**POST_HOC, **PERCEPTRON}[method](models["base"], task, SEED)
 
 
+def fewer_kept(name: str, task: Task, models: dict[str, Any]) -> dict[str, Any]:
+    """What the guard would reach if it kept fewer rows."""
+    if not task.boosted:
+        return at_shares(_trained(name, "plain", task, models), task, SEED)
+    return at_shares(boosted.ask(_boosted_model(task, models)), task, SEED)
+
+
 def _trained(name: str, method: str, task: Task, models: dict[str, Any]) -> Any:
     """A network, trained once."""
     if method not in models:
         models[method] = trained.train(name, method, task, SEED)
     return models[method]
+
+
+def _boosted_model(task: Task, models: dict[str, Any]) -> Any:
+    if "plain" not in models:
+        models["plain"] = boosted.train(task, SEED)
+    return models["plain"]
 
 
 def _boosted(method: str, task: Task, models: dict[str, Any]) -> Rival:
@@ -94,9 +107,7 @@ def _boosted(method: str, task: Task, models: dict[str, Any]) -> Rival:
         return boosted.plain([boosted.train(task, seed) for seed in seeds])
     if method == "nearest":
         return nearest_inputs(task, SEED)
-    if "plain" not in models:
-        models["plain"] = boosted.train(task, SEED)
-    ask = boosted.ask(models["plain"])
+    ask = boosted.ask(_boosted_model(task, models))
     if method == "guard":
         return guarded(ask, task, SEED)
     if method == "ccu":
