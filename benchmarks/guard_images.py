@@ -35,7 +35,9 @@ def digits() -> Task:
     }
     settings = {"hidden": (64, 64), "epochs": 40, "batch_size": 32}
     X, y = X / 16.0, y.astype(np.int64)
-    return Task((X[train], y[train]), (X[test], y[test]), near, settings, ball=0.1, box=(0.0, 1.0))
+    own, new = (X[train], y[train]), (X[test], y[test])
+    # All pixels have one unit, as on MNIST.
+    return Task(own, new, near, settings, "isotropic", ball=0.1, box=(0.0, 1.0))
 
 
 def cifar() -> Task:
