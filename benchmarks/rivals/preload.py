@@ -3,9 +3,9 @@
     z_0(x) = sum_i exp(a_i) phi_i(x)^2 + c
 
 on penultimate features phi: where features move, ``z_0`` grows quadratically, all other logits
-linearly. As in the paper's fine-tuned form, features stay and the last layer is trained again with
-noise as examples of the further class; its probability is shared out evenly among the others. If
-features do not move, nothing does.
+linearly. Here features stay as they are, and the last layer is trained again with noise as
+examples of the further class, whose probability is shared out evenly among the others. If features
+do not move, nothing does.
 """
 
 from __future__ import annotations

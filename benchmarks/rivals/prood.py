@@ -5,7 +5,7 @@
 with a small ReLU network g that is trained apart, on data against noise, the noise with interval
 bounds over a ball. Its last layer has weights below zero, so that ``g`` falls, if its features
 move. Where they do not, ``g`` ends at a constant, and the classifier speaks again. The paper trains
-on 80 million foreign images; here the foreign rows are CEDA's noise.
+against a large set of foreign images; here the foreign rows are CEDA's noise.
 """
 
 from __future__ import annotations
