@@ -18,13 +18,13 @@ from torch import Tensor
 from benchmarks.guard_data import Task
 from benchmarks.rivals.base import Base
 from benchmarks.rivals.laplace import fit, with_one
-from benchmarks.rivals.rival import Rival, in_batches, of_probabilities, proven_uniform
+from benchmarks.rivals.rival import Rival, of_probabilities, proven_uniform
 
 PROBIT = math.pi / 8
 # sigma^2 is the largest of these at which training rows lose at most so many nats on average: no
 # input but the training rows is looked at.
 VARIANCES = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-LOST = 0.01
+LOST, ROWS = 0.01, 2000
 
 
 def rgpr(base: Base, task: Task) -> Rival:
@@ -37,26 +37,31 @@ def rgpr(base: Base, task: Task) -> Rival:
     usual = float(scale[scale > 0].mean()) if (scale > 0).any() else 1.0
     unit = torch.from_numpy(np.where(scale > 0, scale, usual))
 
-    def answer(rows: Tensor, variance: float) -> Tensor:
-        features = with_one(base.features(rows))
-        outputs = features @ laplace.mean.T
-        own = torch.einsum("ni,kij,nj->nk", features, laplace.covariance, features)
-        cubes = ((rows.double() - mean) / unit).abs().pow(3).flatten(1).mean(dim=1) / 3
-        scaled = outputs / (1 + PROBIT * (own.clamp(min=0.0) + variance * cubes[:, None])).sqrt()
+    def cubes(rows: Tensor) -> Tensor:
+        return ((rows.double() - mean) / unit).abs().pow(3).flatten(1).mean(dim=1) / 3
+
+    def answer(features: Tensor, further: Tensor) -> Tensor:
+        """Probabilities, given features and the residual's variance."""
+        known = with_one(features)
+        outputs = known @ laplace.mean.T
+        own = torch.einsum("ni,kij,nj->nk", known, laplace.covariance, known).clamp(min=0.0)
+        scaled = outputs / (1 + PROBIT * (own + further[:, None])).sqrt()
         if len(laplace.mean) == 1:
             return torch.cat([torch.sigmoid(-scaled), torch.sigmoid(scaled)], dim=1)
         return torch.softmax(scaled, dim=1)
 
+    features, codes = base.known[:ROWS], torch.from_numpy(y[:ROWS])
+    residual = cubes(torch.from_numpy(X[:ROWS]))
+
     def lost(variance: float) -> float:
-        rows, codes = torch.from_numpy(X[:2000]), torch.from_numpy(y[:2000])
-        p = in_batches(lambda part: answer(part, variance), rows)
+        p = answer(features, variance * residual)
         return -float(p[torch.arange(len(p)), codes].clamp(min=1e-12).log().mean())
 
     free = lost(0.0)
     fine = [each for each in VARIANCES if lost(each) <= free + LOST]
     variance = max(fine, default=VARIANCES[0])
     return of_probabilities(
-        lambda rows: answer(rows, variance),
+        lambda rows: answer(base.features(rows), variance * cubes(rows)),
         proven_uniform(task.classes),
         extra={"variance": variance},
     )
