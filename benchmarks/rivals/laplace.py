@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -31,6 +32,7 @@ def mixture(bases: Sequence[Base], task: Task) -> Rival:
     return of_probabilities(probabilities, far, still=still)
 
 
+@functools.cache
 def fit(base: Base, task: Task) -> LastLayerLaplace:
     """Give a last layer its Gaussian posterior."""
     return last_layer_laplace(base.model, task.train[0], prior_precision=1.0)
