@@ -57,9 +57,11 @@ def at_shares(model: Any, task: Task, seed: int) -> dict[str, Any]:
 
 def _guard(model: Any, task: Task, seed: int, **options: Any) -> Any:
     categorical = list(task.categorical) if task.categorical else None
+    X, y = task.train
     return ff.guard(
         model,
-        task.train[0],
+        X,
+        labels=y,
         metric=task.metric,
         categorical=categorical,
         random_state=seed,
