@@ -16,7 +16,7 @@ from benchmarks.rivals.rival import Rival, answers
 from farfield.evaluate import calibration, detection
 
 QUESTION = (
-    "Networks and boosted trees on twelve data sets, guarded: what is promised, what changes near "
+    "Networks and boosted trees on nine data sets, guarded: what is promised, what changes near "
     "the data (accuracy, NLL, rows that stay bit-identical), and what do AUROC and FPR95 say at "
     "natural shifts, far away, in noise and under attack, next to every other remedy?"
 )
