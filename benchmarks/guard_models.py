@@ -114,6 +114,8 @@ def _enough(fewer: dict[str, Any], column: str, goal: float, behind: float) -> s
     """The largest share to keep at which the column would be won, if it is not."""
     if behind <= CLOSE:
         return None
+    if not fewer:
+        return "not measured"
     fine = [keep for keep, each in fewer.items() if goal - each["aurocs"][column] <= CLOSE]
     return max(fine, key=float) if fine else "none"
 

@@ -39,6 +39,9 @@ def render(numbers: dict[str, Any]) -> list[str]:
     )
     if numbers.get("not_measured"):
         lines += ["", f"Not measured: {'; '.join(numbers['not_measured'])}."]
+    if numbers.get("from_an_earlier_run"):
+        names = "; ".join(numbers["from_an_earlier_run"])
+        lines += ["", f"From an earlier run of the same seeds, without attacks: {names}."]
     lines += ["", *_standings(numbers["standings"])]
     lines += ["", "#### Every method on every task", ""]
     for text in EXPLAINED:
