@@ -44,13 +44,17 @@ def cifar() -> Task:
     """The CIFAR-10 test images that are here: 1,400 to cover, 600 to test; SVHN as the shift."""
     data = data_folder("images")
     with np.load(data / "images" / "cifar10_test_2000.npz", allow_pickle=False) as file:
-        X, y = file["images"].transpose(0, 3, 1, 2) / 255.0, file["labels"].astype(np.int64)
+        X, y = _channels_first(file["images"]), file["labels"].astype(np.int64)
     with np.load(data / "images" / "svhn_test_crops_2000.npz", allow_pickle=False) as file:
-        svhn = file["images"][:1000].transpose(0, 3, 1, 2) / 255.0
+        svhn = _channels_first(file["images"][:1000])
     order = np.random.default_rng(0).permutation(len(X))
     first, second = order[:1400], order[1400:]
     train, test = (X[first], y[first]), (X[second], y[second])
     return Task(train, test, {"svhn": svhn}, {}, ball=8 / 255, box=(0.0, 1.0))
+
+
+def _channels_first(images: NDArray[np.uint8]) -> Array:
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2) / 255.0)
 
 
 def _letters(data: Path) -> Array:
