@@ -16,6 +16,8 @@ from farfield.exact.ray.waves import SLACK, Waves, aligned, joined
 from farfield.graph.rules import Affine, Pieces, Places, Smooth
 
 ROUNDOFF32 = 2.0**-24
+# The smallest number that single precision holds to all of its digits.
+SMALLEST = 2.0**-126
 # Rounding of a few operations in double precision, relative to the largest number in them.
 TINY = 2.0**-50
 # Products that underflow in single precision lose less than this.
@@ -70,8 +72,13 @@ class EnclosureDomain:
         """A weight in single precision, and its size rounded up; kept for the next window."""
         if id(weight) not in self._single:
             low = weight.float()
+            size = low.abs()
+            # What single precision cannot hold is lost from waves: the size makes up for it, so
+            # that even its rounding error, a share of 2^-24 or more, is as large as the weight.
+            lost = (weight != 0) & (weight.abs() < SMALLEST)
+            size = torch.where(lost, size.new_tensor(SMALLEST * 2**24), size)
             # The weight itself is kept as well, so that no other takes its place in memory.
-            self._single[id(weight)] = (low, low.abs() * SLACK, weight)
+            self._single[id(weight)] = (low, size * SLACK, weight)
         return self._single[id(weight)][:2]
 
     def affine(self, operation: Affine, *values: Enclosure) -> Enclosure:
