@@ -353,7 +353,17 @@ def _restore(header: Header, tensors: dict[str, Tensor]) -> GuardedModel:
     found = safe.verify()
     if not found:
         raise InputError(f"its numbers do not prove its certificate: {found.problems[0]}")
+    _check_runs(safe)
     return safe
+
+
+def _check_runs(safe: GuardedModel) -> None:
+    """See that the program of a file can be run at all, before anybody relies on it."""
+    rows = torch.zeros(2, *safe.held.input_shape, dtype=torch.float64)
+    with torch.no_grad():
+        shape = tuple(safe(rows).shape)
+    if shape != (2, safe.held.classes):
+        raise InputError(f"its model gives {shape} for 2 rows of {safe.held.classes} classes")
 
 
 def _module(record: MemberRecord, prefix: str, tensors: dict[str, Tensor]) -> ProgramModule:
