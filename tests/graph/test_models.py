@@ -401,3 +401,18 @@ def test_buffers_of_whole_numbers_are_factors(kind, dtype):
     certify = dtype is torch.float64
     far = ff.at_infinity(network, x, torch.randn(4, 3).double(), certify=certify)
     assert far.certified is None or far.certified.all()
+
+
+def test_rows_may_lie_in_any_order_in_memory():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(8, 2))
+    network = ff.capture(net, torch.zeros(1, 2, 4))
+    rows = torch.arange(48.0).reshape(6, 4, 2).transpose(1, 2)
+    assert not rows.is_contiguous()
+    assert torch.equal(network.logits(rows), network.logits(rows.contiguous()))
+
+
+def test_rows_whose_sum_overflows_are_rows_all_the_same():
+    network = ff.capture(nn.Linear(2, 2), torch.zeros(1, 2))
+    assert network.rows(np.full((4, 2), 1e308)).shape == (4, 2)
+    with pytest.raises(InputError, match="NaN or infinite numbers in 1 of 4 rows"):
+        network.rows(np.where(np.eye(4, 2) > 0, [[np.inf, 1.0]], 1e308))

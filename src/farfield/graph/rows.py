@@ -33,7 +33,10 @@ def as_rows(
         raise InputError(
             f"{what} is empty: it has shape {tuple(tensor.shape)}; pass at least one row"
         )
-    rows = tensor.detach().to(device, dtype)
+    rows = tensor.detach().to(device, dtype).contiguous()
+    # A sum is not finite if any of its numbers is not, and costs a fraction of looking at each.
+    if bool(torch.isfinite(rows.sum())):
+        return rows
     bad = ~torch.isfinite(rows).reshape(len(rows), -1).all(dim=1)
     if bool(bad.any()):
         places = torch.nonzero(bad).flatten()
