@@ -1,6 +1,5 @@
 """CSV and parquet files gone through in bounded memory, on top of pyarrow."""
 
-import gzip
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from farfield.datasets.arrow import (
     pyarrow,
 )
 from farfield.datasets.column import Column
-from farfield.datasets.content import opened
+from farfield.datasets.content import Unpacked, opened
 from farfield.datasets.delimiters import sniff
 from farfield.datasets.stream import Stream
 from farfield.errors import FarfieldError, InputError
@@ -200,7 +199,7 @@ def check_text(path: Path) -> bool:
                     f"{path.name}: this is not text: it holds zero bytes. Is it a CSV file?"
                 )
             blank = blank and not piece.strip()
-        compressed = isinstance(file, gzip.GzipFile)
+        compressed = isinstance(file, Unpacked)
     if blank:
         raise InputError(f"{path.name}: the file is empty. Check that it was copied completely.")
     return compressed

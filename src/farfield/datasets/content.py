@@ -92,7 +92,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             budget = Budget(allowance(raw.seek(0, os.SEEK_END)))
             raw.seek(0)
             with gzip.GzipFile(fileobj=raw) as plain:
-                yield cast(IO[bytes], _Unpacked(plain, budget, Path(path).name))
+                yield cast(IO[bytes], Unpacked(plain, budget, Path(path).name))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
             f"{Path(path).name}: the gzip file is cut off or damaged ({error}). Copy it again."
@@ -101,7 +101,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-class _Unpacked:
+class Unpacked:
     """What comes out of a compressed file, as far as its size allows."""
 
     def __init__(self, file: gzip.GzipFile, budget: Budget, where: str) -> None:
