@@ -108,6 +108,7 @@ class Unpacked:
         self._file, self._budget, self._where = file, budget, where
 
     def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes, or the next few of all that are left; none at the end."""
         piece = self._file.read(size if size >= 0 else 1 << 24)
         self._budget.spend(len(piece), f"{self._where}: the gzip file")
         return piece
