@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.audit.families import SURE, in_common, settled
+from farfield.audit.families import SURE, affordable, in_common, settled
 from farfield.audit.findings import Ray, Surface
 from farfield.audit.subject import Floats, Moving, Subject
 from farfield.errors import FarfieldError
@@ -54,7 +54,7 @@ def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = ""
     lasting = settled(far, WALKING)
     final = None
     if isinstance(far, FarField):
-        final = in_common(far.final_from(budget=WALKING), far.winner)
+        final = in_common(far.final_from(budget=affordable(far, WALKING)), far.winner)
     return Ray(
         name=name,
         unit=unit or "standard deviations",

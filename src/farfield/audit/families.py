@@ -26,6 +26,8 @@ THREE = (0.05, 0.5, 0.95)
 BLOCK = 1 << 22
 # How many products of weights and values the distances of a family may cost: a few seconds.
 WALKING = 2e10
+# Ensembles of more members than this get upper bounds instead of exact distances.
+MOST_WALKED = 10
 # How many directions of the circle are looked at for everything but its exact share.
 CIRCLE = 720
 SCORES = (
@@ -221,7 +223,12 @@ def settled(far: FarField | Seen, walking: float = WALKING) -> SureFrom:
     if isinstance(far, Seen):
         t = far.distance(SURE)
         return in_common(SureFrom(t, torch.zeros_like(t, dtype=torch.bool)), far.winner)
-    return in_common(far.sure_from(SURE, budget=walking), far.winner)
+    return in_common(far.sure_from(SURE, budget=affordable(far, walking)), far.winner)
+
+
+def affordable(far: FarField, walking: float) -> float:
+    """What walking may cost: instances are walked one by one, so many of them are only bounded."""
+    return walking if len(far.slope) <= MOST_WALKED else 0.0
 
 
 def in_common(found: SureFrom, winner: Tensor) -> SureFrom:

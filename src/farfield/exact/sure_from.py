@@ -70,7 +70,7 @@ def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
     unknown = far.asymptotic & ~t.isinf()
     t, exact = t.masked_fill(unknown, torch.nan), known & ~unknown
     open_ = ~exact & ~unknown
-    if far.rays is not None and bool(open_.any()) and _walkable(far.rays[0]):
+    if budget > 0 and far.rays is not None and bool(open_.any()) and _walkable(far.rays[0]):
         walk = WalkBack(*far.rays, far.winner, loss, t, open_, budget)
         with torch.no_grad():
             walk.run()
