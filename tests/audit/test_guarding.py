@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import farfield as ff
-from farfield.audit.schema import FeatureSchema, Schema
+from farfield.data.schema import FeatureSchema, Schema
 from farfield.errors import InputError
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from farfield import budget
-from farfield.audit.images import open_images
-from farfield.audit.table import open_table
+from farfield.data.image_source import open_images
+from farfield.data.table import open_table
 from farfield.datasets import read_csv, read_images, read_npz, read_parquet
 from farfield.errors import InputError
 

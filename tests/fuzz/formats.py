@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 import farfield as ff
-from farfield.audit.images import open_images
 from farfield.audit.record import Audit
-from farfield.audit.schema import read_schema
-from farfield.audit.table import open_table
+from farfield.data.image_source import open_images
+from farfield.data.schema import read_schema
+from farfield.data.table import open_table
 from farfield.datasets import read_csv, read_npz, read_parquet
 from farfield.datasets.cifar import read_cifar_binary, read_cifar_pickle
 from farfield.datasets.idx import read_idx

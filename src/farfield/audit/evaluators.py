@@ -15,10 +15,10 @@ from scipy.special import expit, softmax
 from torch import nn
 
 from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution, ask
-from farfield.audit.columns import TableColumn
-from farfield.audit.frames import Floats, RawColumns
-from farfield.audit.sources import Source
-from farfield.audit.table_guess import Expected
+from farfield.data.columns import TableColumn
+from farfield.data.guess import Expected
+from farfield.data.raw import Floats, RawColumns
+from farfield.data.sources import Source
 from farfield.datasets.column import Impute
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 from sklearn.base import is_regressor
 from torch import nn
 
-from farfield.audit.columns import LabelKind
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
@@ -21,9 +20,10 @@ from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load
 from farfield.audit.record import Audit
 from farfield.audit.rows import EngineName
 from farfield.audit.settings import Settings
-from farfield.audit.sources import Source, open_data
-from farfield.audit.table_guess import Expected
 from farfield.audit.work import Progress, Work
+from farfield.data.columns import LabelKind
+from farfield.data.guess import Expected
+from farfield.data.sources import Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
 

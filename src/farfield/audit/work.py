@@ -31,9 +31,9 @@ from farfield.audit.models import LoadedModel
 from farfield.audit.record import Audit
 from farfield.audit.remedies import remedies
 from farfield.audit.settings import Settings
-from farfield.audit.sources import open_data
 from farfield.audit.subject import Moving, Subject
 from farfield.audit.verdicts import guarded_verdict, verdict
+from farfield.data.sources import open_data
 from farfield.errors import InputError
 from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel

@@ -70,8 +70,8 @@ def train(
     import numpy as np
 
     from farfield import estimators
-    from farfield.audit.table import open_table
     from farfield.cli.progress import stages
+    from farfield.data.table import open_table
 
     given = dict(_setting(text) for text in settings)
     given |= {"epochs": epochs} if epochs is not None else {}

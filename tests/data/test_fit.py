@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from farfield.audit.table import from_arrays
+from farfield.data.table import from_arrays
 from farfield.errors import InputError
 
 FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "ward": ["b", "a", "b"], "dose": [4.0, 5.0, 6.0]})

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from farfield.audit.columns import ColumnKind, Summary, TableColumn
-from farfield.audit.table_choices import Choices
-from farfield.audit.table_fills import find_fills
-from farfield.audit.table_labels import counted
-from farfield.audit.table_scan import Scan, Words
+from farfield.data.choices import Choices
+from farfield.data.columns import ColumnKind, Summary, TableColumn
+from farfield.data.fills import find_fills
+from farfield.data.labels import counted
+from farfield.data.scan import Scan, Words
 from farfield.datasets.column import Fill, is_number, ordered, some
 from farfield.datasets.stream import Stream
 from farfield.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.audit.schema import FeatureSchema, read_schema
+from farfield.data.schema import FeatureSchema, read_schema
 from farfield.errors import FarfieldError, InputError
 
 

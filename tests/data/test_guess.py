@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from farfield.audit.table import from_arrays, open_table
-from farfield.audit.table_guess import Expected
+from farfield.data.guess import Expected
+from farfield.data.table import from_arrays, open_table
 
 FRAME = pd.DataFrame(
     {

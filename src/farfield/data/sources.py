@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from farfield.audit.images import ImageSource, open_images
-from farfield.audit.table import TableSource, from_arrays, open_table
-from farfield.audit.table_guess import Expected
+from farfield.data.guess import Expected
+from farfield.data.image_source import ImageSource, open_images
+from farfield.data.table import TableSource, from_arrays, open_table
 from farfield.datasets.images import holds_images
 from farfield.errors import InputError
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from farfield.audit.columns import TableColumn
-from farfield.audit.table_choices import Choices
-from farfield.audit.table_fit import label_text
-from farfield.audit.table_names import names_a_label, spare
-from farfield.audit.table_scan import scan
+from farfield.data.choices import Choices
+from farfield.data.columns import TableColumn
+from farfield.data.fit import label_text
+from farfield.data.names import names_a_label, spare
+from farfield.data.scan import scan
 from farfield.datasets.column import Impute, some
 from farfield.datasets.stream import Stream
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import get_args
 
-from farfield.audit.columns import ColumnKind, LabelKind, TableColumn
-from farfield.audit.schema import Schema
+from farfield.data.columns import ColumnKind, LabelKind, TableColumn
+from farfield.data.schema import Schema
 from farfield.datasets.column import Impute, some
 from farfield.datasets.stream import Stream
 from farfield.errors import InputError
@@ -17,7 +17,7 @@ from farfield.errors import InputError
 
 @dataclass(frozen=True)
 class Choices:
-    """What the caller decided; the arguments of `farfield.audit.table.open_table`."""
+    """What the caller decided; the arguments of `farfield.data.table.open_table`."""
 
     label: str | None = None
     label_kind: LabelKind = "class"

@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.audit.columns import (
+from farfield.data.choices import Choices
+from farfield.data.columns import (
     Label,
     LabelKind,
     Rows,
@@ -19,14 +20,13 @@ from farfield.audit.columns import (
     encode,
     encode_label,
 )
-from farfield.audit.schema import Schema, read_schema
-from farfield.audit.table_choices import Choices
-from farfield.audit.table_fit import fitted_columns, fitted_label
-from farfield.audit.table_guess import Expected, by_names, by_number
-from farfield.audit.table_labels import build_label
-from farfield.audit.table_layout import lay_out
-from farfield.audit.table_scan import batch_rows, scan
-from farfield.audit.table_source import Source, as_type
+from farfield.data.fit import fitted_columns, fitted_label
+from farfield.data.guess import Expected, by_names, by_number
+from farfield.data.labels import build_label
+from farfield.data.layout import lay_out
+from farfield.data.scan import batch_rows, scan
+from farfield.data.schema import Schema, read_schema
+from farfield.data.source import Source, as_type
 from farfield.datasets.column import Column, Impute
 from farfield.datasets.frames import frame_stream
 from farfield.datasets.stream import Stream, open_stream
@@ -146,7 +146,7 @@ def open_table(
         label: Column of the labels; in an .npz archive an array (default: ``y`` or ``labels``), for
             .npy a second file. None for no labels, or those of the schema.
         label_kind: ``"class"`` turns labels into class indices, ``"number"`` leaves targets.
-        schema: Bounds, units, kinds and order: see `farfield.audit.schema`.
+        schema: Bounds, units, kinds and order: see `farfield.data.schema`.
         categorical: Numeric columns to be spread out as categories; text and booleans always are.
         ignore: Columns to leave out.
         impute: How missing values are filled: ``"mean"``, ``"median"``, ``"most_frequent"``; None

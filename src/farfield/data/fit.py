@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from farfield.audit.columns import Label, TableColumn
-from farfield.audit.table_labels import counted
-from farfield.audit.table_names import find, names_a_label
+from farfield.data.columns import Label, TableColumn
+from farfield.data.labels import counted
+from farfield.data.names import find, names_a_label
 from farfield.datasets.column import number_text, some
 from farfield.errors import InputError
 
 if TYPE_CHECKING:
-    from farfield.audit.table_source import Source
+    from farfield.data.source import Source
 
 
 def fitted_columns(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.audit.columns import Floats, Label, LabelKind, Quantiles, Rows, Summary, TableColumn
-from farfield.audit.table_scan import batch_rows
+from farfield.data.columns import Floats, Label, LabelKind, Quantiles, Rows, Summary, TableColumn
+from farfield.data.scan import batch_rows
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
 

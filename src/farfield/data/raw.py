@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.audit.columns import TableColumn
+from farfield.data.columns import TableColumn
 from farfield.datasets.column import is_number, number_text
 from farfield.errors import MissingDependency
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from farfield.audit.table import from_arrays, open_table
+from farfield.data.table import from_arrays, open_table
 from farfield.errors import InputError
 
 
@@ -114,8 +114,8 @@ def test_a_file_that_changes_under_us(csv):
 
 
 def test_identifiers_do_not_fill_the_memory(csv, monkeypatch):
-    monkeypatch.setattr("farfield.audit.table_scan._MOST_WORDS", 20)
-    monkeypatch.setattr("farfield.audit.table_scan._BLOCK", 60)
+    monkeypatch.setattr("farfield.data.scan._MOST_WORDS", 20)
+    monkeypatch.setattr("farfield.data.scan._BLOCK", 60)
     with pytest.raises(InputError, match="'y' holds more than"):
         open_table(csv("n,y\n" + "\n".join(f"{k},w{k}" for k in range(300))), label="y")
     monkeypatch.setattr("farfield.datasets.column._MOST_CATEGORIES", 10)

@@ -10,11 +10,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.audit.columns import Label, Rows, Summary
-from farfield.audit.table_fit import fitted_label
-from farfield.audit.table_moments import Moments
-from farfield.audit.table_scan import batch_rows
-from farfield.audit.table_source import Source, as_type
+from farfield.data.columns import Label, Rows, Summary
+from farfield.data.fit import fitted_label
+from farfield.data.moments import Moments
+from farfield.data.scan import batch_rows
+from farfield.data.source import Source, as_type
 from farfield.datasets.frames import as_array
 from farfield.datasets.images import Channels, Pixels, as_pixels, checked_labels, read_pixels
 from farfield.errors import InputError

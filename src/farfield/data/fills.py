@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farfield.audit.columns import Floats, prepared
-from farfield.audit.table_choices import Choices
-from farfield.audit.table_scan import Scan, batch_rows
+from farfield.data.choices import Choices
+from farfield.data.columns import Floats, prepared
+from farfield.data.scan import Scan, batch_rows
 from farfield.datasets.column import Column, Fill, Impute, category_order, fill_value, some
 from farfield.datasets.stream import Stream
 from farfield.errors import InputError

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping
 
-from farfield.audit.columns import Label
-from farfield.audit.table_choices import Choices
-from farfield.audit.table_scan import Scan
+from farfield.data.choices import Choices
+from farfield.data.columns import Label
+from farfield.data.scan import Scan
 from farfield.datasets.column import category_order, is_number, some
 from farfield.errors import InputError
 

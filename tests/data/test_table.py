@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.audit.schema import parse_schema
-from farfield.audit.table import from_arrays, open_table
+from farfield.data.schema import parse_schema
+from farfield.data.table import from_arrays, open_table
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -230,7 +230,7 @@ def test_missing_values_are_refused_by_column_and_row(holes):
 )
 def test_missing_values_are_filled_and_reported(holes, impute, a, b, monkeypatch):
     # Columns are collected one at a time for their medians.
-    monkeypatch.setattr("farfield.audit.table_fills._COLLECTED", 4)
+    monkeypatch.setattr("farfield.data.fills._COLLECTED", 4)
     table = open_table(holes, label="y", impute=impute)
     X = np.array([[1, 5, 1, 0], [a, 5, 0, 1], [3, b, 0, 1], [8, 7, 0, 1]])
     np.testing.assert_allclose(table.read().X, X)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.audit.columns import ColumnKind, not_one_hot, prepared
-from farfield.audit.table_moments import Moments
+from farfield.data.columns import ColumnKind, not_one_hot, prepared
+from farfield.data.moments import Moments
 from farfield.datasets.column import Column
 from farfield.datasets.stream import Stream
 from farfield.errors import InputError
