@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from farfield.evaluate import Estimate
+from farfield.estimate import Estimate
 
 Share = float | Estimate
 Task = Literal["classification", "regression"]

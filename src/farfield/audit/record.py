@@ -144,7 +144,7 @@ class Audit:
         return notebook_summary(self)
 
     def __str__(self) -> str:
-        from farfield.report.audit_text import format_audit
+        from farfield.report.text import format_audit
 
         return format_audit(self)
 

@@ -184,8 +184,9 @@ def _escaped(text: str, encoding: str | None) -> str:
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
     from farfield.cli.console import Output
-    from farfield.report.audit_text import print_audit, warnings
+    from farfield.report.content.listings import warnings
     from farfield.report.latex import audit_tables
+    from farfield.report.text import print_audit
 
     if as_json or latex or quiet:
         # Whoever reads the output by machine, or not at all, is told on the other channel.

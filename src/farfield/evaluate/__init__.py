@@ -5,6 +5,7 @@ more uncertain. A number of the given points is a plain ``float``; what it says 
 distribution they were drawn from is an `Estimate`, which carries its interval.
 """
 
+from farfield.estimate import Estimate, clopper_pearson
 from farfield.evaluate.calibration import Calibration, ReliabilityBin, calibration
 from farfield.evaluate.confidence import mean_max_confidence
 from farfield.evaluate.confidence_result import ConfidenceRow, ConfidenceTable, ModelConfidence
@@ -15,7 +16,6 @@ from farfield.evaluate.confidence_table import (
     confidence_table,
 )
 from farfield.evaluate.detection import Detection, detection
-from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.evaluate.regression import (
     Regression,
     combine_members,

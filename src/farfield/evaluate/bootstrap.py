@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import InputError
-from farfield.evaluate.estimate import Estimate, check_level
+from farfield.estimate import Estimate, check_level
 
 RandomState = int | np.random.Generator
 _CHUNK_ENTRIES = 1 << 17

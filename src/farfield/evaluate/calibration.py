@@ -21,6 +21,7 @@ from scipy import sparse
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.estimate import Estimate, clopper_pearson
 from farfield.evaluate.bootstrap import (
     RandomState,
     check_bootstrap,
@@ -28,7 +29,6 @@ from farfield.evaluate.bootstrap import (
     percentile_estimates,
     resampled_means,
 )
-from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.scores.simplex import mean_over_instances
 
 Bins = NDArray[np.intp]

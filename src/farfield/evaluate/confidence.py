@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farfield.estimate import Estimate
 from farfield.evaluate.bootstrap import RandomState, estimate_mean
-from farfield.evaluate.estimate import Estimate
 from farfield.scores.simplex import mean_over_instances
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.estimate import Estimate
 from farfield.evaluate.bootstrap import (
     RandomState,
     check_bootstrap,
@@ -33,7 +34,6 @@ from farfield.evaluate.bootstrap import (
     generator,
     percentile_estimates,
 )
-from farfield.evaluate.estimate import Estimate
 
 _NAMES = ("auroc", "aupr_out", "aupr_in", "fpr95")
 Counts = NDArray[np.int64]

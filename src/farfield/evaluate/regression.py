@@ -16,13 +16,13 @@ from scipy import special
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.estimate import Estimate, check_level, clopper_pearson
 from farfield.evaluate.bootstrap import (
     RandomState,
     check_bootstrap,
     percentile_estimates,
     resampled_means,
 )
-from farfield.evaluate.estimate import Estimate, check_level, clopper_pearson
 
 Family = Literal["gaussian", "laplace"]
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from farfield.errors import InputError
+from farfield.estimate import Estimate, clopper_pearson
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
-from farfield.evaluate.estimate import Estimate, clopper_pearson
 from farfield.exact.infinity import at_infinity
 from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from farfield.errors import InputError
-from farfield.evaluate.estimate import clopper_pearson
+from farfield.estimate import clopper_pearson
 from farfield.guard.calibrate import Levels, choose_views, enough, likelihood_lost
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.columns import Columns

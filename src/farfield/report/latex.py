@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from farfield.audit.record import Audit
-from farfield.report.audit_text import (
+from typing import TYPE_CHECKING
+
+from farfield.report.content.listings import (
     Listing,
     detection,
     families,
@@ -12,6 +13,9 @@ from farfield.report.audit_text import (
     health,
     spread,
 )
+
+if TYPE_CHECKING:
+    from farfield.audit.record import Audit
 
 SPECIAL = {
     "\\": r"\textbackslash{}",

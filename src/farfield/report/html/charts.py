@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from farfield.audit.findings import Bin
-from farfield.evaluate import Estimate
-from farfield.report.words import percent
+from farfield.estimate import Estimate
+from farfield.report.content.words import percent
+
+if TYPE_CHECKING:
+    from farfield.audit.findings import Bin
 
 # Size of a small curve, in its own units.
 WIDTH, HEIGHT = 120, 28
@@ -131,7 +134,7 @@ def stack(shares: Mapping[str, float], order: Sequence[str], most: int = 6) -> l
 
 
 @dataclass(frozen=True)
-class Column:
+class ReliabilityBar:
     """One bar of the reliability diagram, in units of a square of side 200."""
 
     left: float
@@ -142,7 +145,7 @@ class Column:
     told: str
 
 
-def columns(bins: Sequence[Bin]) -> list[Column]:
+def columns(bins: Sequence[Bin]) -> list[ReliabilityBar]:
     """Lay out a reliability diagram; bars without points are left out."""
     made = []
     for each in bins:
@@ -156,7 +159,7 @@ def columns(bins: Sequence[Bin]) -> list[Column]:
             f"{percent(each.accuracy)} right"
         )
         made.append(
-            Column(
+            ReliabilityBar(
                 left,
                 round(right - left, 2),
                 round(200 - height, 2),

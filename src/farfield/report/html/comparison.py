@@ -6,19 +6,22 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from farfield.audit.record import Audit
 from farfield.files import replacing
-from farfield.report import words
-from farfield.report.html.limits import Limits
+from farfield.report.content import words
+from farfield.report.content.limits import Limits
 from farfield.report.html.page import asset, environment, policy
-from farfield.report.html.sections import contests
+
+if TYPE_CHECKING:
+    from farfield.audit.record import Audit
+from farfield.report.content.sections import contests
 
 
 @dataclass(frozen=True)
-class Line:
+class ModelLine:
     """One model in the table."""
 
     title: str
@@ -75,7 +78,7 @@ def write_comparison(
     return path
 
 
-def _line(title: str, link: str, audit: Audit) -> Line:
+def _line(title: str, link: str, audit: Audit) -> ModelLine:
     best: dict[str, str] = {}
     for contest in contests(audit, Limits()):
         own = [trial.found for trial in contest.trials if not trial.found.reference]
@@ -84,7 +87,7 @@ def _line(title: str, link: str, audit: Audit) -> Line:
                 f"{words.share(own[0].auroc)}, {words.score_title(own[0].score)}"
             )
     numbers = audit.health.numbers if audit.health is not None else {}
-    return Line(
+    return ModelLine(
         title=title,
         link=link,
         verdict=audit.verdict.sentence,
@@ -94,6 +97,6 @@ def _line(title: str, link: str, audit: Audit) -> Line:
     )
 
 
-def _names(lines: list[Line], part: str) -> list[str]:
+def _names(lines: list[ModelLine], part: str) -> list[str]:
     """Every column that some line has, in the order in which they come."""
     return list(dict.fromkeys(name for line in lines for name in getattr(line, part)))

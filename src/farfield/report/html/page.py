@@ -8,31 +8,38 @@ import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from farfield.audit.record import Audit
 from farfield.files import replacing
-from farfield.report import words
-from farfield.report.html.charts import bar, columns, spark, stack
-from farfield.report.html.features import feature_rows
-from farfield.report.html.limits import LARGEST, Limits
-from farfield.report.html.payload import payload, shown_rays, shown_surfaces
-from farfield.report.html.sections import (
+from farfield.report.content import words
+from farfield.report.content.features import feature_rows
+from farfield.report.content.headline import headline
+from farfield.report.content.limits import LARGEST, Limits
+from farfield.report.content.sections import (
     contests,
     ends_told,
     most_divided,
     sections,
     settled_middle,
     settled_told,
+    shown_rays,
+    shown_surfaces,
 )
-from farfield.report.html.verdict import headline
+from farfield.report.html.charts import bar, columns, spark, stack
+from farfield.report.html.payload import payload
+
+if TYPE_CHECKING:
+    from farfield.audit.record import Audit
 
 SCRIPTS = ("page.js", "table.js", "ray.js", "surface.js")
 PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 # Smaller than this nothing is left to leave out.
 SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)
+# Rows that a cell of a notebook has room for.
+IN_NOTEBOOKS = 10
 
 
 def write_report(audit: Audit, path: str | Path) -> Path:
@@ -89,6 +96,20 @@ def _render(audit: Audit, limits: Limits) -> str:
             script=Markup(script),
             early=Markup(early),
             payload=Markup(payload(audit, [row.index for row in rows], limits)),
+        )
+    )
+
+
+def notebook_summary(audit: Audit) -> str:
+    """Make the essentials for a notebook, without scripts and in the notebook's own colours."""
+    return (
+        environment()
+        .get_template("notebook.html")
+        .render(
+            audit=audit,
+            headline=headline(audit),
+            families=audit.families[:IN_NOTEBOOKS],
+            rows=feature_rows(audit, Limits(features=IN_NOTEBOOKS)),
         )
     )
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from farfield.audit.findings import Ray, Surface
-from farfield.audit.record import Audit
-from farfield.report.html.features import detail
-from farfield.report.html.limits import Limits
-from farfield.report.words import is_telling, score_title, shorten, visible
+from farfield.report.content.features import detail
+from farfield.report.content.limits import Limits
+from farfield.report.content.sections import (
+    known_scores,
+    layers,
+    shown_rays,
+    shown_surfaces,
+)
+from farfield.report.content.words import is_telling, score_title, shorten, visible
+
+if TYPE_CHECKING:
+    from farfield.audit.findings import Ray, Surface
+    from farfield.audit.record import Audit
 
 # Edges and points of a surface are given on a grid this fine: a quarter of a pixel, or better.
 FINE = 4095
@@ -54,27 +60,6 @@ def embedded(data: object) -> str:
     return text
 
 
-def shown_rays(audit: Audit, limits: Limits) -> list[Ray]:
-    """The rays that can be drawn: some score is known somewhere."""
-    return [each for each in audit.rays if len(each.t) > 1 and _known(each)][: limits.rays]
-
-
-def _known(ray: Ray) -> list[str]:
-    """The scores of a ray that have a number at all."""
-    return [name for name, values in ray.scores.items() if any(map(math.isfinite, values))]
-
-
-def shown_surfaces(audit: Audit, limits: Limits) -> list[Surface]:
-    """The surfaces that can be drawn: a window, and a grid that fits its shape."""
-    return [
-        each
-        for each in audit.surfaces
-        if 0 < each.extent[1] - each.extent[0] < math.inf
-        and 0 < each.extent[3] - each.extent[2] < math.inf
-        and _layers(each)
-    ][: limits.surfaces]
-
-
 def _name(name: str) -> str:
     return shorten(visible(name))
 
@@ -96,7 +81,7 @@ def _ray(ray: Ray, audit: Audit, limits: Limits) -> dict[str, Any]:
     count = len(ray.t)
     step = max(1, math.ceil(count / limits.samples))
     kept = sorted({*range(0, count, step), count - 1})
-    known = _known(ray)
+    known = known_scores(ray)
     telling = [name for name in known if is_telling(name, audit.model.instances)] or known
     return {
         "name": _name(ray.name),
@@ -119,21 +104,6 @@ def _ray(ray: Ray, audit: Audit, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _layers(surface: Surface) -> Mapping[str, str]:
-    """The grids whose bytes fit the shape and whose range is known."""
-    rows, columns = surface.shape
-    kept = {}
-    for name, text in surface.grids.items():
-        low, high = surface.ranges.get(name, (math.nan, math.nan))
-        try:
-            size = len(base64.b64decode(text, validate=True))
-        except (binascii.Error, ValueError):
-            continue
-        if size == rows * columns > 0 and math.isfinite(low) and math.isfinite(high):
-            kept[name] = text
-    return kept
-
-
 def _surface(surface: Surface, audit: Audit, limits: Limits) -> dict[str, Any]:
     units = {each.name: each.unit for each in audit.features}
     return {
@@ -150,7 +120,7 @@ def _surface(surface: Surface, audit: Audit, limits: Limits) -> dict[str, Any]:
                 "grid": text,
                 "range": [_number(each) for each in surface.ranges[name]],
             }
-            for name, text in list(_layers(surface).items())[:8]
+            for name, text in list(layers(surface).items())[:8]
         ],
         "edges": _segments(surface.edges, surface, limits.edges),
         "allEdges": len(surface.edges),

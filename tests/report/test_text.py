@@ -6,13 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from farfield.report.audit_text import (
-    families,
-    features,
-    format_audit,
-    listings,
-    print_audit,
-)
+from farfield.report.content.listings import families, features, listings
+from farfield.report.text import format_audit, print_audit
 from report import sample_audits as samples
 
 

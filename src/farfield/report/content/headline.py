@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from farfield.audit.findings import Family
-from farfield.audit.record import Audit
-from farfield.evaluate import Estimate
-from farfield.report.words import UNKNOWN, percent
+from farfield.estimate import Estimate
+from farfield.report.content.words import UNKNOWN, percent
+
+if TYPE_CHECKING:
+    from farfield.audit.findings import Family
+    from farfield.audit.record import Audit
 
 Outcome = Literal["passed", "failed", "unasked"]
 

@@ -1,16 +1,20 @@
-"""Which sections an audit fills, and the small computations of layout that they need."""
+"""Which sections an audit fills, and what they say of directions, votes and detection."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from farfield.audit.findings import Detected, Family
-from farfield.audit.record import Audit
-from farfield.report.html.charts import Piece, stack
-from farfield.report.html.limits import Limits
-from farfield.report.html.payload import shown_rays, shown_surfaces
-from farfield.report.words import UNKNOWN, distance, is_telling, percent
+from farfield.report.content.limits import Limits
+from farfield.report.content.words import UNKNOWN, distance, is_telling, percent
+
+if TYPE_CHECKING:
+    from farfield.audit.findings import Detected, Family, Ray, Surface
+    from farfield.audit.record import Audit
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,42 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
     return [Section(name, title, bool(what), missing) for name, title, what, missing in made]
 
 
+def shown_rays(audit: Audit, limits: Limits) -> list[Ray]:
+    """The rays that can be drawn: some score is known somewhere."""
+    return [each for each in audit.rays if len(each.t) > 1 and known_scores(each)][: limits.rays]
+
+
+def known_scores(ray: Ray) -> list[str]:
+    """The scores of a ray that have a number at all."""
+    return [name for name, values in ray.scores.items() if any(map(math.isfinite, values))]
+
+
+def shown_surfaces(audit: Audit, limits: Limits) -> list[Surface]:
+    """The surfaces that can be drawn: a window, and a grid that fits its shape."""
+    return [
+        each
+        for each in audit.surfaces
+        if 0 < each.extent[1] - each.extent[0] < math.inf
+        and 0 < each.extent[3] - each.extent[2] < math.inf
+        and layers(each)
+    ][: limits.surfaces]
+
+
+def layers(surface: Surface) -> Mapping[str, str]:
+    """The grids whose bytes fit the shape and whose range is known."""
+    rows, columns = surface.shape
+    kept = {}
+    for name, text in surface.grids.items():
+        low, high = surface.ranges.get(name, (math.nan, math.nan))
+        try:
+            size = len(base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError):
+            continue
+        if size == rows * columns > 0 and math.isfinite(low) and math.isfinite(high):
+            kept[name] = text
+    return kept
+
+
 def ends_told(family: Family) -> str:
     """How sure the model is at the end of most rays."""
     if len(family.confidence) != 5:
@@ -121,15 +161,15 @@ def is_bound(family: Family, audit: Audit) -> bool:
 
 
 @dataclass(frozen=True)
-class Divided:
+class DividedVotes:
     """One end at which the members of an ensemble disagree."""
 
     feature: str
     side: str
-    pieces: list[Piece]
+    votes: Mapping[str, float]
 
 
-def most_divided(audit: Audit, most: int = 12) -> list[Divided]:
+def most_divided(audit: Audit, most: int = 12) -> list[DividedVotes]:
     """The ends of features at which the largest vote is smallest."""
     found = []
     for feature in audit.features:
@@ -138,10 +178,7 @@ def most_divided(audit: Audit, most: int = 12) -> list[Divided]:
             if end is not None and votes and max(votes) < 1:
                 found.append((max(votes), feature.name, side, end.votes))
     found.sort(key=lambda each: each[0])
-    return [
-        Divided(name, side, stack(votes, audit.model.classes))
-        for _, name, side, votes in found[:most]
-    ]
+    return [DividedVotes(name, side, votes) for _, name, side, votes in found[:most]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +190,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Contest:
+class ScoreContest:
     """All scores on one data set, the best first."""
 
     dataset: str
@@ -161,7 +198,7 @@ class Contest:
     remark: str
 
 
-def contests(audit: Audit, limits: Limits) -> list[Contest]:
+def contests(audit: Audit, limits: Limits) -> list[ScoreContest]:
     """Group detection by data set, and say who wins."""
     grouped: dict[str, list[Detected]] = {}
     telling = [each for each in audit.detection if is_telling(each.score, audit.model.instances)]
@@ -172,7 +209,7 @@ def contests(audit: Audit, limits: Limits) -> list[Contest]:
         found.sort(key=lambda each: -_order(each.auroc.value))
         top = found[0].auroc.value
         trials = [Trial(each, each.auroc.value == top) for each in found]
-        made.append(Contest(dataset, trials, _remark(found)))
+        made.append(ScoreContest(dataset, trials, _remark(found)))
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from farfield.evaluate import Estimate
+from farfield.estimate import Estimate
 
 NEVER = "never"
 NOT_SEEN = "not seen"

@@ -1,4 +1,4 @@
-"""The essentials of an audit as text: plain, or in colour on a terminal."""
+"""The essentials of an audit in words: what was found, in lines and small tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.audit.findings import End, Feature
-from farfield.audit.record import Audit
-from farfield.report.html.features import is_bound, soonest
-from farfield.report.html.limits import Limits
-from farfield.report.html.sections import contests, settled_middle
-from farfield.report.html.verdict import Headline, headline
-from farfield.report.words import (
+from farfield.report.content.features import is_bound, soonest
+from farfield.report.content.headline import headline
+from farfield.report.content.limits import Limits
+from farfield.report.content.sections import contests, settled_middle
+from farfield.report.content.words import (
     beyond,
     measured,
     metric_title,
@@ -30,12 +28,11 @@ from farfield.report.words import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from farfield.audit.findings import End, Feature
+    from farfield.audit.record import Audit
 
 # Features that a screen has room for.
 SHOWN = 12
-WARNING = "bold yellow"
-COLOURS = {"passed": "bold green", "failed": "bold red", "unasked": "bold"}
 
 
 @dataclass(frozen=True)
@@ -53,40 +50,6 @@ class Listing:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
-
-
-def format_audit(audit: Audit) -> str:
-    """Write the essentials: warnings, the verdict, directions, features, quality, detection."""
-    top = headline(audit)
-    parts = [*warnings(audit), *_opening(audit, top), *(_plain(each) for each in listings(audit))]
-    return "\n\n".join([*parts, *_closing(audit)])
-
-
-def print_audit(audit: Audit, console: Console) -> None:
-    """Print the essentials with rich; colours appear on terminals only."""
-    from rich.table import Table
-    from rich.text import Text
-
-    top = headline(audit)
-    for text in warnings(audit):
-        console.print(Text(text, style=WARNING))
-    badge, *rest = _opening(audit, top)
-    console.print(Text(badge, style=COLOURS[top.outcome]))
-    for text in rest:
-        console.print(Text(text))
-    for listing in listings(audit):
-        table = Table(title=Text(listing.title), title_justify="left", title_style="bold")
-        for index, name in enumerate(listing.head):
-            table.add_column(Text(name), justify="right" if index else "left", overflow="fold")
-        for row in listing.rows:
-            table.add_row(*map(Text, row))
-        console.print()
-        console.print(table)
-        if listing.note:
-            console.print(Text(listing.note, style="dim"))
-    for text in _closing(audit):
-        console.print()
-        console.print(Text(text))
 
 
 def listings(audit: Audit, most: int | None = SHOWN) -> list[Listing]:
@@ -185,8 +148,9 @@ def warnings(audit: Audit) -> list[str]:
     return [f"Warning: {_name(text, 1000)}" for text in audit.warnings]
 
 
-def _opening(audit: Audit, top: Headline) -> list[str]:
+def opening(audit: Audit) -> list[str]:
     """The verdict in words."""
+    top = headline(audit)
     known = f" ({top.known})" if top.known else ""
     sampled = audit.verdict.seen_to is not None
     made_of = "evaluated only" if sampled else plural(audit.model.parameters, "weight")
@@ -201,7 +165,7 @@ def _opening(audit: Audit, top: Headline) -> list[str]:
     ]
 
 
-def _closing(audit: Audit) -> list[str]:
+def closing(audit: Audit) -> list[str]:
     """What can be done."""
     if not audit.remedies:
         return []
@@ -212,22 +176,6 @@ def _closing(audit: Audit) -> list[str]:
         if each.command:
             lines.append(f"    {_name(each.command, 300)}")
     return ["\n".join(lines)]
-
-
-def _plain(listing: Listing) -> str:
-    """A listing as aligned text."""
-    lines = [listing.head, *listing.rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(listing.head))]
-    text = [listing.title]
-    for line in lines:
-        cells = [
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        text.append("  " + "  ".join(cells).rstrip())
-    if listing.note:
-        text.append(f"  {listing.note}")
-    return "\n".join(text)
 
 
 def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:

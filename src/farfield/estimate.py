@@ -4,8 +4,6 @@ import operator
 from dataclasses import dataclass
 from typing import SupportsIndex
 
-from scipy import special
-
 from farfield.errors import InputError
 
 
@@ -79,6 +77,9 @@ def clopper_pearson(
         ) from None
     if not (0 <= k <= n and n > 0):
         raise InputError(f"Need 0 <= successes <= trials and trials > 0, got {k} of {n}.")
+    # Whoever only reads estimates, such as a page of a saved audit, needs no SciPy.
+    from scipy import special
+
     tail = (1.0 - level) / 2.0
     low = float(special.betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
     high = float(special.betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from farfield.audit.findings import End, Feature
-from farfield.audit.record import Audit
-from farfield.report.html.charts import Spark, spark
-from farfield.report.html.limits import Limits
-from farfield.report.words import (
+from farfield.report.content.limits import Limits
+from farfield.report.content.words import (
     beyond,
     distance,
     far_end,
@@ -27,9 +25,13 @@ from farfield.report.words import (
     visible,
 )
 
+if TYPE_CHECKING:
+    from farfield.audit.findings import End, Feature
+    from farfield.audit.record import Audit
+
 
 @dataclass(frozen=True)
-class Side:
+class EndInWords:
     """One end of one feature as a row shows it.
 
     Attributes:
@@ -56,7 +58,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class FeatureRow:
     """One row of the table.
 
     Attributes:
@@ -66,7 +68,7 @@ class Row:
         unit: Its unit.
         range: Smallest and largest value in the data.
         low: Smallest value in the data.
-        curve: The small curve.
+        curve: Confidence from the low end to the high end.
         dip: The lowest confidence on it.
         blind: Largest blind share of its ends; ``None`` if it has no ends.
         down: Its low end.
@@ -80,18 +82,18 @@ class Row:
     unit: str
     range: str
     low: float
-    curve: Spark | None
+    curve: tuple[float, ...]
     dip: float | None
     blind: float | None
-    down: Side | None
-    up: Side | None
+    down: EndInWords | None
+    up: EndInWords | None
     instead: str
 
 
-def feature_rows(audit: Audit, limits: Limits) -> list[Row]:
+def feature_rows(audit: Audit, limits: Limits) -> list[FeatureRow]:
     """Make the rows: features that reach 99.9% soonest come first."""
     numbered = sorted(enumerate(audit.features, 1), key=lambda each: soonest(each[1]))
-    return [_row(index, feature, audit, limits) for index, feature in numbered[: limits.features]]
+    return [_row(index, feature, audit) for index, feature in numbered[: limits.features]]
 
 
 def soonest(feature: Feature) -> float:
@@ -100,20 +102,18 @@ def soonest(feature: Feature) -> float:
     return min((each for each in ends if not math.isnan(each)), default=math.inf)
 
 
-def _row(index: int, feature: Feature, audit: Audit, limits: Limits) -> Row:
+def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:
     blind = [middle(end.blind) for end in (feature.down, feature.up) if end is not None]
     known = [each for each in blind if not math.isnan(each)]
     low, high = feature.low, feature.high
-    return Row(
+    return FeatureRow(
         index=index,
         name=feature.name,
         kind=feature.kind,
         unit=feature.unit,
         range=f"{number(low)} to {number(high)}" if math.isfinite(low + high) else "",
         low=low,
-        curve=spark(
-            feature.curve, audit.curve_steps, min(limits.samples, 48), len(audit.model.classes)
-        ),
+        curve=feature.curve,
         dip=min((each for each in feature.curve if math.isfinite(each)), default=None),
         blind=max(known) if known else None,
         down=_side(feature.down, feature, audit),
@@ -127,14 +127,14 @@ def is_bound(end: End, audit: Audit) -> bool:
     return not end.exact and audit.verdict.seen_to is None
 
 
-def _side(end: End | None, feature: Feature, audit: Audit) -> Side | None:
+def _side(end: End | None, feature: Feature, audit: Audit) -> EndInWords | None:
     if end is None:
         return None
     unit, bound = _short(feature.unit), is_bound(end, audit)
     seen = audit.verdict.seen_to is not None
     low, median, high = end.confidence
     same = percent(low) == percent(high)
-    return Side(
+    return EndInWords(
         label=end.label,
         stops="" if end.bound is None else f"at its bound {distance(end.bound, unit)}",
         confidence=percent(median),

@@ -1,0 +1,1 @@
+"""What an audit says, numbers to words; pages, consoles and papers show it and add nothing."""

@@ -1,0 +1,64 @@
+"""The essentials of an audit as text: plain, or in colour on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farfield.report.content.headline import headline
+from farfield.report.content.listings import Listing, closing, listings, opening, warnings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from farfield.audit.record import Audit
+
+WARNING = "bold yellow"
+COLOURS = {"passed": "bold green", "failed": "bold red", "unasked": "bold"}
+
+
+def format_audit(audit: Audit) -> str:
+    """Write the essentials: warnings, the verdict, directions, features, quality, detection."""
+    tables = (_plain(each) for each in listings(audit))
+    return "\n\n".join([*warnings(audit), *opening(audit), *tables, *closing(audit)])
+
+
+def print_audit(audit: Audit, console: Console) -> None:
+    """Print the essentials with rich; colours appear on terminals only."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for text in warnings(audit):
+        console.print(Text(text, style=WARNING))
+    badge, *rest = opening(audit)
+    console.print(Text(badge, style=COLOURS[headline(audit).outcome]))
+    for text in rest:
+        console.print(Text(text))
+    for listing in listings(audit):
+        table = Table(title=Text(listing.title), title_justify="left", title_style="bold")
+        for index, name in enumerate(listing.head):
+            table.add_column(Text(name), justify="right" if index else "left", overflow="fold")
+        for row in listing.rows:
+            table.add_row(*map(Text, row))
+        console.print()
+        console.print(table)
+        if listing.note:
+            console.print(Text(listing.note, style="dim"))
+    for text in closing(audit):
+        console.print()
+        console.print(Text(text))
+
+
+def _plain(listing: Listing) -> str:
+    """A listing as aligned text."""
+    lines = [listing.head, *listing.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(listing.head))]
+    text = [listing.title]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("  " + "  ".join(cells).rstrip())
+    if listing.note:
+        text.append(f"  {listing.note}")
+    return "\n".join(text)

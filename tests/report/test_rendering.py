@@ -1,0 +1,30 @@
+"""A saved audit is rendered from its words and numbers alone."""
+
+import subprocess
+import sys
+
+from report import sample_audits as samples
+
+RENDER = """
+import sys
+from farfield.cli import farfield
+farfield(sys.argv[1:], standalone_mode=False)
+heavy = {"torch", "numpy", "scipy", "sklearn"} & set(sys.modules)
+assert not heavy, heavy
+exact = [name for name in sys.modules if name.startswith(("farfield.exact", "farfield.graph"))]
+assert not exact, exact
+"""
+
+
+def test_rendering_a_saved_audit_loads_neither_pytorch_nor_the_exact_core(tmp_path):
+    audit = samples.tabular()
+    audit.to_json(tmp_path / "audit.json")
+    command = ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "report.html")]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RENDER, *command],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "100% of directions" in done.stdout
+    page = (tmp_path / "report.html").read_bytes()
+    assert page == audit.to_html(tmp_path / "again.html").read_bytes()
