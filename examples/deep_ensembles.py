@@ -10,9 +10,7 @@ import numpy as np
 
 import farfield as ff
 from farfield.datasets import cubic, spirals
-from farfield.report.decomposition import draw_decomposition
-from farfield.report.figure import save_figure
-from farfield.report.mixture import draw_mixture
+from farfield.report import draw_decomposition, draw_mixture, save_figure
 
 
 def regression(folder: Path) -> None:

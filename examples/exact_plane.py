@@ -10,7 +10,7 @@ from pathlib import Path
 
 import farfield as ff
 from farfield.datasets import nine_clusters
-from farfield.report.plane import save_plane
+from farfield.report import save_plane
 
 
 def main(folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import farfield as ff
 from farfield.datasets import spirals
-from farfield.report.ray import save_ray
+from farfield.report import save_ray
 
 
 def main(folder: Path) -> None:

@@ -21,7 +21,7 @@ import farfield as ff
 from farfield.audit.record import Audit
 from farfield.cli import farfield as command
 from farfield.guard import load as load_guard
-from farfield.reproduce import Request
+from farfield.reproduce import RunRequest
 from farfield.reproduce.runner import run_experiment
 
 
@@ -55,7 +55,7 @@ def audit(home, out):
 def reproduce(home, out):
     from reproduce import toy_experiment
 
-    run_experiment(toy_experiment, Request(out), changes={"pause": 0.05})
+    run_experiment(toy_experiment, RunRequest(out), changes={"pause": 0.05})
 
 
 def without_times(path):

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # The packages ``audit`` and ``guard`` can be called.
 _PUBLIC = {
     "farfield": (
-        "audit", "datasets", "errors", "estimators", "evaluate", "exact", "graph", "guard",
+        "audit", "data", "datasets", "errors", "estimators", "evaluate", "exact", "graph", "guard",
         "networks", "objectives", "report", "reproduce", "scores",
     ),
     "farfield.audit.record": ("Audit",),
@@ -41,6 +41,7 @@ __all__ = sorted(["__version__", *_HOMES])  # noqa: PLE0605 - made, so that it c
 
 if TYPE_CHECKING:
     # The same again for type checkers, which read and do not run; a test compares the two.
+    from farfield import data as data
     from farfield import datasets as datasets
     from farfield import errors as errors
     from farfield import estimators as estimators

@@ -19,6 +19,17 @@ SAMPLED = (
     "estimator, the module or an .onnx file."
 )
 
+__all__ = [
+    "CaptureError",
+    "FarfieldError",
+    "InputError",
+    "MissingDependency",
+    "NotFollowed",
+    "NumericalOverflow",
+    "UndecidedLimit",
+    "UnsupportedOperation",
+]
+
 
 class FarfieldError(Exception):
     """Any error that farfield raises on purpose."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import farfield as ff
 from campaigns.exact_numbers import Array
 from campaigns.exact_operations import CURVES
-from farfield.graph.network import Group, Network
+from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import Step
 from farfield.graph.rules import RULES
 from rule_cases import CASES, EXTRA
@@ -112,7 +112,7 @@ def make_case(name: str, seed: str, instances: int = INSTANCES, rays: int = RAYS
     kinds = HARMLESS if curved else tuple(KINDS)
     kind = str(rng.choice(kinds, p=_shares([KINDS[each] for each in kinds])))
     constants = [_weights(group.shared, kind, rng) for _ in range(instances)]
-    made = dataclasses.replace(network, groups=(Group.of(program, constants),))
+    made = dataclasses.replace(network, groups=(InstanceGroup.of(program, constants),))
     return Case(name, kind, made, *_rays(kind, rays, rng), curved)
 
 

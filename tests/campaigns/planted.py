@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor, nn
 
 import farfield as ff
-from farfield.graph.network import Group, Network
+from farfield.graph.network import InstanceGroup, Network
 
 INPUTS = 3
 
@@ -66,7 +66,7 @@ def with_weights(kind: type[nn.Module], weights: dict[str, Any]) -> Any:
     }
     assert given.keys() <= group.shared.keys()
     shared = {**group.shared, **given}
-    return dataclasses.replace(network, groups=(Group.of(group.program, [shared]),))
+    return dataclasses.replace(network, groups=(InstanceGroup.of(group.program, [shared]),))
 
 
 def blind_cone(rng: np.random.Generator) -> str:

@@ -16,7 +16,7 @@ from farfield.estimators import (
     EnsembleRegressor,
     ReLUClassifier,
 )
-from farfield.estimators.rows import Rows
+from farfield.estimators.rows import TrainingRows
 from farfield.objectives import ACET
 
 OPTIONS: list[dict[str, Any]] = [
@@ -140,7 +140,7 @@ def test_patience_without_validation_data_holds_rows_out(moons: Any) -> None:
 
 def test_every_class_is_held_out_alike() -> None:
     codes = np.repeat([0, 1, 2], [10, 30, 160])
-    rows = Rows(torch.arange(200.0)[:, None], torch.from_numpy(codes).float()[:, None])
+    rows = TrainingRows(torch.arange(200.0)[:, None], torch.from_numpy(codes).float()[:, None])
     model = ReLUClassifier(validation_fraction=0.1)
     train, held = model._split(rows, codes, 0)
     assert np.bincount(held.targets[:, 0].int()).tolist() == [1, 3, 16]

@@ -17,7 +17,7 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import UnsupportedOperation
-from farfield.graph.network import Group
+from farfield.graph.network import InstanceGroup
 from farfield.graph.rules import RULES
 from farfield.graph.simplify import check
 
@@ -105,7 +105,7 @@ def with_parameters(network, target, parameters):
         check(program)
     except UnsupportedOperation as error:
         return network, str(error)
-    return dataclasses.replace(network, groups=(Group.of(program, [group.shared]),)), ""
+    return dataclasses.replace(network, groups=(InstanceGroup.of(program, [group.shared]),)), ""
 
 
 def expected(precise, parameters, origin, slope):

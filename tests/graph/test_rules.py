@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import farfield as ff
-from farfield.exact.matrix import Budget
+from farfield.exact.matrix import ExactBudget
 from farfield.exact.rational import walk_exactly
 from farfield.graph.document import rules_page
 from farfield.graph.rules import RULES
@@ -75,7 +75,7 @@ def test_germs_equal_two_evaluations_far_out(target, shape, function):
 def check_rational_germs(network, far, pair):
     """Rational arithmetic takes the same decisions and gives the same numbers."""
     group = network.groups[0]
-    value, domain, _ = walk_exactly(group.program, group.instance(0), pair, {}, Budget(1e9))
+    value, domain, _ = walk_exactly(group.program, group.instance(0), pair, {}, ExactBudget(1e9))
     slope, intercept = torch.from_numpy(value.pair.astype(float) / float(value.denominator))
     torch.testing.assert_close(far.slope[0], slope, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(far.intercept[0], intercept, rtol=1e-12, atol=1e-12)

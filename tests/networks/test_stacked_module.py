@@ -10,7 +10,7 @@ from torch import nn
 
 from farfield.errors import InputError
 from farfield.networks.description import build, describe
-from farfield.networks.folding import Affine, fold_inputs, fold_outputs
+from farfield.networks.folding import AffineMap, fold_inputs, fold_outputs
 from farfield.networks.rbf import RBFNetwork
 from farfield.networks.stacked_module import StackedModule
 from farfield.networks.streams import Purpose, Streams
@@ -134,8 +134,8 @@ class Custom(nn.Module):
 
 def masked() -> nn.Module:
     module = Custom()
-    module.drop = Affine(torch.tensor([0.0, 2.0, 2.0]), torch.zeros(()))
-    return nn.Sequential(Affine(torch.ones(2), torch.zeros(2)), module)
+    module.drop = AffineMap(torch.tensor([0.0, 2.0, 2.0]), torch.zeros(()))
+    return nn.Sequential(AffineMap(torch.ones(2), torch.zeros(2)), module)
 
 
 def around() -> nn.Module:

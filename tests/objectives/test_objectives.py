@@ -10,7 +10,7 @@ from farfield.objectives import (
     NLL,
     Adversarial,
     Batch,
-    Network,
+    MemberNetwork,
     VirtualAdversarial,
     name_of,
     resolve,
@@ -21,7 +21,7 @@ NOISE = Streams(0, 2, Purpose.NOISE)
 ZERO, ONE = torch.zeros(1), torch.ones(1)
 
 
-def linear(weights: Tensor) -> Network:
+def linear(weights: Tensor) -> MemberNetwork:
     """Members ``x -> w x``."""
     return lambda inputs, *, training=True: inputs @ weights.unsqueeze(-1)
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from farfield.audit.findings import (
+    BeforeAfter,
     Bin,
     Collapse,
-    Comparison,
     DataFacts,
     Detected,
     End,
@@ -240,7 +240,7 @@ REMEDIES = (
     Remedy("Ensemble", "Trains ten models; helps where they disagree.", False,
            "farfield train ensemble --data train.csv --label outcome -o ensemble"),
 )  # fmt: skip
-GUARD = Comparison(
+GUARD = BeforeAfter(
     "Beyond 3 data radii no class has a probability above 51%.",
     {"accuracy": (0.956, 0.956), "blind, features": (1.0, 0.0), "blind, random": (0.998, 0.0),
      "ece": (0.023, 0.022)},
@@ -475,7 +475,7 @@ def hostile():
         pictures=(picture,),
         collapses=(Collapse(first, "up", NAN, INF, -INF),),
         remedies=(Remedy(first, HOSTILE[1], True, HOSTILE[4]),),
-        guard=Comparison(
+        guard=BeforeAfter(
             first,
             {first: (NAN, INF)},
             {first: HOSTILE[1], "x": NAN},

@@ -16,8 +16,7 @@ from farfield.audit.record import Audit
 from farfield.errors import InputError
 from farfield.report.content.limits import LARGEST
 from farfield.report.content.words import visible
-from farfield.report.html import notebook_summary, render, write_report
-from farfield.report.html.page import asset
+from farfield.report.html.page import asset, notebook_summary, render, write_report
 from report import sample_audits as samples
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}

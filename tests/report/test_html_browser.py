@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from farfield.report import write_report
 from farfield.report.content.words import number, percent
-from farfield.report.html import write_report
 from report import sample_audits as samples
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

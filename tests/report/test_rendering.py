@@ -9,7 +9,7 @@ RENDER = """
 import sys
 from farfield.cli import farfield
 farfield(sys.argv[1:], standalone_mode=False)
-heavy = {"torch", "numpy", "scipy", "sklearn"} & set(sys.modules)
+heavy = {"torch", "scipy", "sklearn", "matplotlib"} & set(sys.modules)
 assert not heavy, heavy
 exact = [name for name in sys.modules if name.startswith(("farfield.exact", "farfield.graph"))]
 assert not exact, exact

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from farfield.reproduce import NAMES, Request, find_experiment
+from farfield.reproduce import NAMES, RunRequest, find_experiment
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
 from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
 from farfield.reproduce.runner import run_experiment
-from farfield.reproduce.surfaces import Grid, differentiable, score_surfaces
+from farfield.reproduce.surfaces import SurfaceGrid, differentiable, score_surfaces
 
 LENET = {
     "seed": 0, "epochs": {"plain": 1, "ceda": 1, "acet": 1}, "epoch_images": 16, "acet_steps": 1,
@@ -136,7 +136,7 @@ def test_runs_from_end_to_end(name, tmp_path, data):
     before = global_states()
     experiment = find_experiment(name)
     assert name == experiment.NAME
-    request = Request(tmp_path / name, quick=True, data_dir=data)
+    request = RunRequest(tmp_path / name, quick=True, data_dir=data)
     outcome = run_experiment(experiment, request, changes=TINY[name])
     document = json.loads((tmp_path / name / "results.json").read_text())
     assert document["comparisons"], "an experiment compares"
@@ -173,7 +173,7 @@ def test_a_search_gives_the_same_result_in_any_number_of_processes(tmp_path):
     optuna = pytest.importorskip("optuna")
     settings = search.settings(True, 0) | {"evaluations": 4, "models": ["NN"]}
     for folder, jobs in ((tmp_path / "one", 1), (tmp_path / "two", 2)):
-        run_experiment(search, Request(folder, jobs=jobs), changes=settings)
+        run_experiment(search, RunRequest(folder, jobs=jobs), changes=settings)
     documents = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
     assert documents[0]["tables"] == documents[1]["tables"]
     study = search.open_study(optuna, tmp_path / "two", "NN", settings)
@@ -235,7 +235,7 @@ def test_surfaces_are_the_models_own_scores_and_differentiable():
     moons = ff.datasets.half_moons()
     model = ff.EnsembleClassifier(members=3, hidden=(4,), epochs=1, random_state=0)
     network = ff.capture(model.fit(moons.X, moons.y))
-    grid = Grid.of((-1.0, 1.0, 0.0, 1.0), 0.5)
+    grid = SurfaceGrid.of((-1.0, 1.0, 0.0, 1.0), 0.5)
     shown = score_surfaces(network, ["mutual_information"], grid)["mutual_information"]
     direct = ff.scores.mutual_information(model.predict_instances(grid.points), unit="bits")
     np.testing.assert_allclose(shown.ravel(), direct, atol=1e-6)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import InputError, MissingDependency
-from farfield.reproduce import Comparison, Request, Step, Table, find_experiment
+from farfield.reproduce import PaperComparison, ResultTable, RunRequest, Stage, find_experiment
 from farfield.reproduce.runner import missing_data, run_all, run_experiment
 from farfield.reproduce.store import Store
 from farfield.reproduce.tables import to_csv, to_latex
@@ -25,7 +25,7 @@ def runs(log):
 
 
 def test_a_folder_with_figures_tables_results_and_page(tmp_path):
-    outcome = run_experiment(toy, Request(tmp_path / "toy"))
+    outcome = run_experiment(toy, RunRequest(tmp_path / "toy"))
     assert outcome.status == "done"
     assert outcome.page == tmp_path / "toy" / "index.html"
     found = {str(p.relative_to(tmp_path / "toy")) for p in tmp_path.rglob("*") if p.is_file()}
@@ -43,7 +43,7 @@ def test_a_folder_with_figures_tables_results_and_page(tmp_path):
 
 def test_a_second_run_computes_nothing(tmp_path):
     log = tmp_path / "log"
-    request = Request(tmp_path / "toy", quick=True)
+    request = RunRequest(tmp_path / "toy", quick=True)
     run_experiment(toy, request, changes={"log": str(log)})
     assert runs(log) == ["0", "1", "2"]
     run_experiment(toy, request, changes={"log": str(log)})
@@ -52,10 +52,10 @@ def test_a_second_run_computes_nothing(tmp_path):
 
 def test_more_steps_and_other_settings_compute_only_what_is_new(tmp_path):
     log = tmp_path / "log"
-    run_experiment(toy, Request(tmp_path / "toy", quick=True), changes={"log": str(log)})
-    run_experiment(toy, Request(tmp_path / "toy"), changes={"log": str(log)})
+    run_experiment(toy, RunRequest(tmp_path / "toy", quick=True), changes={"log": str(log)})
+    run_experiment(toy, RunRequest(tmp_path / "toy"), changes={"log": str(log)})
     assert runs(log) == ["0", "1", "2", "3", "4"]
-    run_experiment(toy, Request(tmp_path / "toy", quick=True, seed=1), changes={"log": str(log)})
+    run_experiment(toy, RunRequest(tmp_path / "toy", quick=True, seed=1), changes={"log": str(log)})
     assert runs(log)[5:] == ["0", "1", "2"]
 
 
@@ -63,10 +63,11 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from reproduce import toy_experiment as toy
-from farfield.reproduce import Request
+from farfield.reproduce import RunRequest
 from farfield.reproduce.runner import run_experiment
 folder, pause = Path(sys.argv[1]), float(sys.argv[2])
-run_experiment(toy, Request(folder / "toy"), changes={"log": str(folder / "log"), "pause": pause})
+changes = {"log": str(folder / "log"), "pause": pause}
+run_experiment(toy, RunRequest(folder / "toy"), changes=changes)
 """
 
 
@@ -82,7 +83,7 @@ def test_a_killed_run_goes_on_and_loses_at_most_one_step(tmp_path):
     started = runs(log)
     assert len(started) >= 3
     assert not (tmp_path / "toy" / "index.html").exists()
-    run_experiment(toy, Request(tmp_path / "toy"), changes={"log": str(log)})
+    run_experiment(toy, RunRequest(tmp_path / "toy"), changes={"log": str(log)})
     again = runs(log)[len(started) :]
     assert "0" not in again
     assert len(set(again) & set(started)) <= 1
@@ -92,7 +93,7 @@ def test_a_killed_run_goes_on_and_loses_at_most_one_step(tmp_path):
 
 def test_a_damaged_result_is_computed_again(tmp_path):
     log = tmp_path / "log"
-    request = Request(tmp_path / "toy", quick=True)
+    request = RunRequest(tmp_path / "toy", quick=True)
     run_experiment(toy, request, changes={"log": str(log)})
     file = next((tmp_path / "toy" / "steps").glob("step-1-*.npz"))
     file.write_bytes(file.read_bytes()[:40])
@@ -102,7 +103,7 @@ def test_a_damaged_result_is_computed_again(tmp_path):
 
 def test_results_come_back_as_they_were(tmp_path):
     store = Store(tmp_path, "x")
-    step = Step("a b/c", {"n": 1}, dict)
+    step = Stage("a b/c", {"n": 1}, dict)
     values = {"text": "ä", "list": [1, 2.5, None], "array": np.eye(2), "flag": np.bool_(True)}
     store.save(step, values)
     back = store.load(step)
@@ -111,12 +112,12 @@ def test_results_come_back_as_they_were(tmp_path):
     assert back["list"] == [1, 2.5, None]
     assert back["flag"] is True
     np.testing.assert_array_equal(back["array"], np.eye(2))
-    assert store.load(Step("a b/c", {"n": 2}, dict)) is None
+    assert store.load(Stage("a b/c", {"n": 2}, dict)) is None
 
 
 def test_a_result_that_is_no_plain_data_is_refused(tmp_path):
     with pytest.raises(TypeError, match="plain data"):
-        Store(tmp_path, "x").save(Step("a", {}, dict), {"thing": object()})
+        Store(tmp_path, "x").save(Stage("a", {}, dict), {"thing": object()})
     assert not list(tmp_path.iterdir())
 
 
@@ -134,7 +135,7 @@ def test_shared_steps_are_found_by_other_experiments(tmp_path):
                 calls.append(1)
                 return {"x": 1}
 
-            return [Step("training", {"n": 1}, run, shared=True)]
+            return [Stage("training", {"n": 1}, run, shared=True)]
 
         def present(self, settings, results):
             assert results["training"] == {"x": 1}
@@ -142,8 +143,8 @@ def test_shared_steps_are_found_by_other_experiments(tmp_path):
 
     first, second = Other(), Other()
     second.NAME = "two"
-    run_experiment(first, Request(tmp_path / "one"))
-    run_experiment(second, Request(tmp_path / "two"))
+    run_experiment(first, RunRequest(tmp_path / "one"))
+    run_experiment(second, RunRequest(tmp_path / "two"))
     assert calls == [1]
 
 
@@ -177,7 +178,7 @@ def read(path):
 
 
 def test_everything_on_a_page_is_escaped_and_nothing_is_fetched(tmp_path):
-    page = read(run_experiment(toy, Request(tmp_path / "toy")).page)
+    page = read(run_experiment(toy, RunRequest(tmp_path / "toy")).page)
     assert "script" not in page.tags
     assert "b" not in page.tags
     assert "i" not in page.tags
@@ -190,13 +191,13 @@ def test_everything_on_a_page_is_escaped_and_nothing_is_fetched(tmp_path):
 
 
 def test_a_difference_is_explained_and_agreement_is_not(tmp_path):
-    text = read(run_experiment(toy, Request(tmp_path / "toy")).page).text
+    text = read(run_experiment(toy, RunRequest(tmp_path / "toy")).page).text
     assert "not so" in text
-    close = Comparison("x", 0.5, 0.6, "s", "why", tolerance=0.1)
+    close = PaperComparison("x", 0.5, 0.6, "s", "why", tolerance=0.1)
     assert close.agreement is True
-    assert Comparison("x", 0.5, 0.61, "s", "why", tolerance=0.1).agreement is False
-    assert Comparison("x", None, 0.6, "s").agreement is None
-    assert Comparison("x", "1", 0.6, "s").difference is None
+    assert PaperComparison("x", 0.5, 0.61, "s", "why", tolerance=0.1).agreement is False
+    assert PaperComparison("x", None, 0.6, "s").agreement is None
+    assert PaperComparison("x", "1", 0.6, "s").difference is None
 
 
 def test_all_skips_what_it_cannot_run_and_says_why(tmp_path):
@@ -210,7 +211,7 @@ def test_all_skips_what_it_cannot_run_and_says_why(tmp_path):
             raise MissingDependency("install <thing>")
 
     experiments = {"toy": toy, "needy": Needy(), "lacking": Lacking()}
-    outcomes = run_all(experiments, Request(tmp_path, quick=True), progress=lambda text: None)
+    outcomes = run_all(experiments, RunRequest(tmp_path, quick=True), progress=lambda text: None)
     assert [outcome.status for outcome in outcomes] == ["done", "skipped", "skipped"]
     page = read(tmp_path / "index.html")
     assert "a/b.csv" in page.text
@@ -218,7 +219,7 @@ def test_all_skips_what_it_cannot_run_and_says_why(tmp_path):
     assert "install <thing>" in page.text
     assert "toy/index.html" in page.links
     with pytest.raises(InputError, match=re.escape("a/b.csv")):
-        run_experiment(Needy(), Request(tmp_path / "needy"))
+        run_experiment(Needy(), RunRequest(tmp_path / "needy"))
 
 
 def test_missing_files_are_named(tmp_path):
@@ -234,11 +235,11 @@ def test_missing_files_are_named(tmp_path):
 
 def test_tables_refuse_rows_of_another_length():
     with pytest.raises(InputError, match="2 columns"):
-        Table("t", "", ["a", "b"], [[1]])
+        ResultTable("t", "", ["a", "b"], [[1]])
 
 
 def test_csv_and_latex():
-    table = Table("t", "a & b", ["x", "y %"], [["p_1", 0.123456789], ["q", float("inf")]])
+    table = ResultTable("t", "a & b", ["x", "y %"], [["p_1", 0.123456789], ["q", float("inf")]])
     assert to_csv(table).splitlines()[1] == "p_1,0.123456789"
     latex = to_latex(table)
     assert r"a \& b" in latex
@@ -253,6 +254,6 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_progress_names_every_step(tmp_path):
     lines = []
-    run_experiment(toy, Request(tmp_path / "toy", quick=True), progress=lines.append)
+    run_experiment(toy, RunRequest(tmp_path / "toy", quick=True), progress=lines.append)
     assert lines[0] == "toy 1/3: step 0"
     assert len(lines) == 4

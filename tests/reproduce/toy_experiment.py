@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from farfield.report.figure import new_figure
-from farfield.reproduce import Comparison, Findings, Picture, Step, Table
+from farfield.reproduce import Figure, Findings, PaperComparison, ResultTable, Stage
 
 NAME = "toy"
 TITLE = "A toy & <b>its</b> title"
@@ -20,7 +20,7 @@ def settings(quick, seed):
 
 def steps(settings, request):
     return [
-        Step(
+        Stage(
             f"step {index}",
             {"seed": settings["seed"], "index": index},
             lambda *earlier, index=index: _run(index, settings, earlier),
@@ -46,11 +46,11 @@ def present(settings, results):
     return Findings(
         ["A sentence with <i>markup</i> & more."],
         [
-            Comparison("total <1>", 3, total, "page & 7", "because <b>", tolerance=0),
-            Comparison("claimed", "a", "b", "there", "not so", agrees=False),
-            Comparison("printed nowhere", None, 1.0, "there"),
-            Comparison("without end", float("inf"), 1.0, "there"),
+            PaperComparison("total <1>", 3, total, "page & 7", "because <b>", tolerance=0),
+            PaperComparison("claimed", "a", "b", "there", "not so", agrees=False),
+            PaperComparison("printed nowhere", None, 1.0, "there"),
+            PaperComparison("without end", float("inf"), 1.0, "there"),
         ],
-        [Table("numbers", "50% of a_b", ["name & co", "value"], [["<x>", 0.5], ["y", None]])],
-        [Picture("dot", 'a "dot"', figure)],
+        [ResultTable("numbers", "50% of a_b", ["name & co", "value"], [["<x>", 0.5], ["y", None]])],
+        [Figure("dot", 'a "dot"', figure)],
     )

@@ -40,7 +40,7 @@ SCORES = (
 
 
 @dataclass(frozen=True)
-class Rays:
+class FamilyRays:
     """Rays of one family, before they are followed.
 
     Attributes:
@@ -76,7 +76,7 @@ class Axes:
         return directions
 
 
-def axes(subject: Subject) -> Rays | None:
+def axes(subject: Subject) -> FamilyRays | None:
     """Both ends of every feature that has no bound there, from the median row: exact."""
     ends = [
         (feature.places[0], sign)
@@ -88,17 +88,19 @@ def axes(subject: Subject) -> Rays | None:
     if not ends:
         return None
     title = "Each feature alone, up and down, from the median row"
-    return Rays("axes", title, subject.centre, Axes(ends, subject.is_free.size), sampled=False)
+    return FamilyRays(
+        "axes", title, subject.centre, Axes(ends, subject.is_free.size), sampled=False
+    )
 
 
-def random_directions(subject: Subject, count: int, rng: np.random.Generator) -> Rays | None:
+def random_directions(subject: Subject, count: int, rng: np.random.Generator) -> FamilyRays | None:
     """Directions uniform on the sphere after whitening, each from a row of the data."""
     if not subject.is_free.any():
         return None
     origins = subject.rows[rng.integers(0, len(subject.rows), count)]
     title = "Random directions, scaled like the data, from rows of the data"
     directions = subject.whitened_directions(count, rng)
-    return Rays("random", title, origins, directions, sampled=True)
+    return FamilyRays("random", title, origins, directions, sampled=True)
 
 
 def whole_circle(subject: Subject, threshold: float) -> Family | None:
@@ -110,11 +112,13 @@ def whole_circle(subject: Subject, threshold: float) -> Family | None:
     angles = np.linspace(0.0, 2 * np.pi, CIRCLE, endpoint=False)
     rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     title = "Every direction of the plane, from the median row"
-    shown = follow(subject, Rays("circle", title, subject.centre, rays, sampled=False), threshold)
+    shown = follow(
+        subject, FamilyRays("circle", title, subject.centre, rays, sampled=False), threshold
+    )
     return replace(shown, share=blind_arcs(subject.network, threshold).share)
 
 
-def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -> Rays | None:
+def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -> FamilyRays | None:
     """From the mean of the data through given rows and on; bounded columns stay where they are."""
     chosen = rows[np.linspace(0, len(rows) - 1, min(limit, len(rows))).round().astype(int)]
     flat = chosen.reshape(len(chosen), -1)
@@ -125,10 +129,10 @@ def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -
         return None
     shape = (-1, *rows.shape[1:])
     origins = np.where(subject.is_free, mean, flat)[moving].reshape(shape)
-    return Rays(name, title, origins, directions[moving].reshape(shape), sampled=True)
+    return FamilyRays(name, title, origins, directions[moving].reshape(shape), sampled=True)
 
 
-def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
+def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
     """Follow a family to infinity, a block of rays at a time, and count."""
     size = max(1, BLOCK // subject.is_free.size)
     count = len(rays.direction)
@@ -163,7 +167,7 @@ def follow(subject: Subject, rays: Rays, threshold: float) -> Family:
 
 
 def _facts(
-    subject: Subject, rays: Rays, part: slice, threshold: float, walking: float
+    subject: Subject, rays: FamilyRays, part: slice, threshold: float, walking: float
 ) -> dict[str, Tensor]:
     """What is counted, for one block of rays, ``(rays,)`` each."""
     directions = torch.as_tensor(rays.direction[part], dtype=torch.float64)

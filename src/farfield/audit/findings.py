@@ -430,7 +430,7 @@ class GuardedFeature:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BeforeAfter:
     """Before and after the guard.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from farfield.audit.black_box import BlackBox
-from farfield.audit.findings import Comparison, End, Feature, GuardedFeature
+from farfield.audit.findings import BeforeAfter, End, Feature, GuardedFeature
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate
 from farfield.guard.compare import Side, compare
@@ -52,7 +52,7 @@ def before_and_after(
     seed: int,
     table: Sequence[Feature] = (),
     given: GuardedModel | GuardedFunction | None = None,
-) -> Comparison:
+) -> BeforeAfter:
     """Compare with a given guard, or with one that is fitted on most of the sampled rows.
 
     Rows of the result: blind shares by family, accuracy, likelihood and calibration, AUROC and
@@ -79,7 +79,7 @@ def before_and_after(
     )
     certificate = safe.certificate
     attack = falsify(safe, random_state=seed)
-    return Comparison(
+    return BeforeAfter(
         promise=found.statement,
         rows=_rows(found.before, found.after),
         certificate={

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 
 from farfield.audit.curves import ray
-from farfield.audit.families import Rays
+from farfield.audit.families import FamilyRays
 from farfield.audit.findings import Picture
 from farfield.audit.subject import Floats, Subject
 
@@ -17,15 +17,17 @@ SURE = 0.999
 EXAMPLES = 4
 
 
-def image_rays(subject: Subject, count: int, rng: np.random.Generator) -> list[Rays]:
+def image_rays(subject: Subject, count: int, rng: np.random.Generator) -> list[FamilyRays]:
     """Scalings of images, and of uniform noise, as in Hein et al. 2019, Table 2."""
     images = subject.spread(count)
     images = images[images.reshape(len(images), -1).any(axis=1)]
     noise = rng.random((count, *subject.rows.shape[1:]))
-    found = [Rays("noise", "Uniform noise images, scaled up", np.zeros_like(noise[0]), noise, True)]
+    found = [
+        FamilyRays("noise", "Uniform noise images, scaled up", np.zeros_like(noise[0]), noise, True)
+    ]
     if len(images):
         zero = np.zeros_like(images[0])
-        found.insert(0, Rays("scaling", "Images of the data, scaled up", zero, images, True))
+        found.insert(0, FamilyRays("scaling", "Images of the data, scaled up", zero, images, True))
     return found
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from farfield.audit.findings import (
+    BeforeAfter,
     Collapse,
-    Comparison,
     DataFacts,
     Detected,
     Family,
@@ -81,7 +81,7 @@ class Audit:
     pictures: tuple[Picture, ...]
     collapses: tuple[Collapse, ...]
     remedies: tuple[Remedy, ...]
-    guard: Comparison | None
+    guard: BeforeAfter | None
     provenance: Provenance
     schema_version: int = field(default=SCHEMA_VERSION)
 
@@ -133,13 +133,13 @@ class Audit:
         Returns:
             The path.
         """
-        from farfield.report.html import write_report
+        from farfield.report.html.page import write_report
 
         return write_report(self, Path(path))
 
     def _repr_html_(self) -> str:
         """Show the essentials in a notebook."""
-        from farfield.report.html import notebook_summary
+        from farfield.report.html.page import notebook_summary
 
         return notebook_summary(self)
 

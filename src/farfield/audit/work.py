@@ -14,8 +14,8 @@ from farfield.audit.cautions import cautions
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.facts import data_facts, model_facts, provenance, weights
 from farfield.audit.findings import (
+    BeforeAfter,
     Collapse,
-    Comparison,
     Detected,
     Family,
     Feature,
@@ -289,7 +289,7 @@ class Work:
     def _collapses(self) -> tuple[Collapse, ...]:
         return regressors.collapses(self.subject) if self.task == "regression" else ()
 
-    def _guard(self, table: tuple[Feature, ...]) -> Comparison:
+    def _guard(self, table: tuple[Feature, ...]) -> BeforeAfter:
         if self.task == "regression":
             raise InputError("guard=True needs a classifier; a regressor has no confidence")
         self._stage("guard")

@@ -35,7 +35,7 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
     from farfield.cli.moons import audited_moons
     from farfield.cli.progress import stages
     from farfield.report.disc import save_discs
-    from farfield.report.html import write_comparison
+    from farfield.report.html.comparison import write_comparison
 
     with stages(quiet) as progress:
         results = audited_moons(seed, DIRECTIONS, FAR_AWAY, progress)

@@ -55,7 +55,7 @@ def reproduce(
     jobs: int | None,
 ) -> None:
     """Reproduce a table or figure, or all of them."""
-    from farfield.reproduce import NAMES, Request, find_experiment
+    from farfield.reproduce import NAMES, RunRequest, find_experiment
     from farfield.reproduce.runner import run_all, run_experiment
 
     if listed:
@@ -68,13 +68,13 @@ def reproduce(
     environment = os.environ.get("FARFIELD_DATA")
     if data_dir is None and environment:
         data_dir = Path(environment)
-    request = Request(out, quick, seed, data_dir, jobs or os.cpu_count() or 1)
+    request = RunRequest(out, quick, seed, data_dir, jobs or os.cpu_count() or 1)
     if name == "all":
         experiments = {each: find_experiment(each) for each in NAMES}
         outcomes = run_all(experiments, request, progress=_say)
     else:
         experiment = find_experiment(name)
-        own = Request(out / name, quick, seed, data_dir, request.jobs)
+        own = RunRequest(out / name, quick, seed, data_dir, request.jobs)
         outcomes = [run_experiment(experiment, own, progress=_say)]
     _say("")
     for outcome in outcomes:

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import final
 
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.methods import Anchored, Method
 from farfield.estimators.settings import count_problems, number_problems
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class AnchoredEnsembleClassifier(NeuralClassifier):
     """An anchored ensemble (Pearce, Leibfried and Brintrup 2020).

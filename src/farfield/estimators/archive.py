@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,13 +17,23 @@ from torch import Tensor, nn
 
 from farfield.errors import InputError
 from farfield.estimators.encoding import decode, encode
-from farfield.estimators.header import VERSION, Estimator, parse
+from farfield.estimators.header import VERSION, EstimatorRecord, parse
 from farfield.files import regular, replacing
 from farfield.networks.description import build, describe
 
 KEY = "farfield"
 # Learned attributes that are networks; everything else that ends in "_" is plain data.
 NETWORKS = ("instances_", "module_", "estimator_")
+# What a file may hold, by the name in its header.
+_SAVED: dict[str, type] = {}
+Kind = TypeVar("Kind", bound=type)
+
+
+def can_be_saved(kind: Kind) -> Kind:
+    """Let files hold estimators of this class; each name is taken once."""
+    assert kind.__name__ not in _SAVED, f"there are two estimators called {kind.__name__}"
+    _SAVED[kind.__name__] = kind
+    return kind
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -87,7 +97,7 @@ def load(
 
 
 def _check_shapes(
-    record: Estimator, prefix: str, shapes: Mapping[str, Sequence[int]], size: int, where: str
+    record: EstimatorRecord, prefix: str, shapes: Mapping[str, Sequence[int]], size: int, where: str
 ) -> None:
     """Refuse counts that the tensors do not bear out, before anything is made of them."""
     features = record.learned.get("n_features_in_", 1)
@@ -132,7 +142,7 @@ def _collect(estimator: Any, prefix: str, tensors: dict[str, Tensor]) -> dict[st
 
 
 def _restore(
-    record: Estimator,
+    record: EstimatorRecord,
     prefix: str,
     tensors: dict[str, Tensor],
     module: Callable[[], nn.Module] | None,
@@ -193,7 +203,7 @@ def _check_outputs(estimator: Any) -> None:
 
 
 def _instances(
-    record: Estimator,
+    record: EstimatorRecord,
     own: Mapping[str, Tensor],
     module: Callable[[], nn.Module] | None,
     dtype: torch.dtype | None,
@@ -216,11 +226,7 @@ def _instances(
 
 
 def _class(name: str) -> Any:
-    """Look up an estimator among the public ones."""
-    # Imported here: the package imports every estimator, and they import this file.
-    import farfield.estimators as package
-
-    kind = getattr(package, name, None) if name in package.__all__ else None
-    if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
+    """Look up an estimator among those that can be saved."""
+    if name not in _SAVED:
         raise InputError(f"the file holds a {name!r}, which this farfield does not know")
-    return kind
+    return _SAVED[name]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.methods import Method, Variational
 from farfield.estimators.methods.variational import MixturePrior, Reparameterization
@@ -11,6 +12,7 @@ from farfield.estimators.settings import count_problems, number_problems
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class BayesByBackpropClassifier(NeuralClassifier):
     """Bayes by backprop (Blundell et al. 2015): weights drawn from a learned posterior.

@@ -14,7 +14,7 @@ from torch import Tensor
 from farfield.errors import InputError
 from farfield.estimators.learner import Learner
 from farfield.estimators.prediction import InstanceClassifier
-from farfield.estimators.rows import Rows, Scaling, normalize_weights
+from farfield.estimators.rows import Scaling, TrainingRows, normalize_weights
 from farfield.estimators.settings import ClassWeight
 from farfield.estimators.trainer import Trainer
 from farfield.objectives.likelihood import Bernoulli, Categorical, Likelihood
@@ -55,7 +55,7 @@ class NeuralClassifier(InstanceClassifier, Learner):
             raise InputError("fewer than two classes have rows of positive weight; add weight")
         seed = self._seed()
         scaling = self._scale(X)
-        rows = Rows(scaling.apply(X), self._encode(codes), weights)
+        rows = TrainingRows(scaling.apply(X), self._encode(codes), weights)
         held = None
         if validation is not None:
             held = self._validation_rows(validation, scaling)
@@ -119,11 +119,11 @@ class NeuralClassifier(InstanceClassifier, Learner):
             return Bernoulli()
         return Categorical(len(self.classes_))
 
-    def _validation_rows(self, validation: Any, scaling: Scaling) -> Rows:
+    def _validation_rows(self, validation: Any, scaling: Scaling) -> TrainingRows:
         """Check validation data given to ``fit``."""
         X, labels = self._labelled(*self._pair(validation), reset=False)
         codes = self._codes(labels, "validation")
-        return Rows(scaling.apply(X), self._encode(codes))
+        return TrainingRows(scaling.apply(X), self._encode(codes))
 
     def _codes(self, labels: NDArray[Any], where: str) -> NDArray[Any]:
         """Look labels up among the classes."""

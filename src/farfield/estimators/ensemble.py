@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import final
 
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.incremental import IncrementalClassifier
 from farfield.estimators.methods import Method, Plain
 from farfield.estimators.settings import count_problems
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class EnsembleClassifier(IncrementalClassifier):
     """A deep ensemble (Lakshminarayanan, Pritzel and Blundell 2017), trained all at once.

@@ -27,73 +27,80 @@ Width = Annotated[int, Field(ge=0, lt=2**31)]
 Name = Annotated[str, Field(max_length=200)]
 
 
-class Record(BaseModel):
+class StrictRecord(BaseModel):
     """A JSON object with exactly these fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Linear(Record):  # noqa: D101
+class LinearRecord(StrictRecord):  # noqa: D101
     kind: Literal["Linear"]
     in_features: Width
     out_features: Width
     bias: bool
 
 
-class ReLU(Record):  # noqa: D101
+class ReLURecord(StrictRecord):  # noqa: D101
     kind: Literal["ReLU"]
 
 
-class LeakyReLU(Record):  # noqa: D101
+class LeakyReLURecord(StrictRecord):  # noqa: D101
     kind: Literal["LeakyReLU"]
     negative_slope: float
 
 
-class BatchNorm1d(Record):  # noqa: D101
+class BatchNorm1dRecord(StrictRecord):  # noqa: D101
     kind: Literal["BatchNorm1d"]
     num_features: Width
     eps: float
 
 
-class Affine(Record):  # noqa: D101
+class AffineRecord(StrictRecord):  # noqa: D101
     kind: Literal["Affine"]
     factor: list[Width] = Field(max_length=8)
     shift: list[Width] = Field(max_length=8)
 
 
-class RBFNetwork(Record):  # noqa: D101
+class RBFNetworkRecord(StrictRecord):  # noqa: D101
     kind: Literal["RBFNetwork"]
     centres: list[Width] = Field(min_length=2, max_length=2)
     classes: Width
 
 
-class Module(Record):
+class ModuleRecord(StrictRecord):
     """A user's own module, with the affine maps that we put into it."""
 
     kind: Literal["module"]
-    fixed: dict[Name, Affine]
+    fixed: dict[Name, AffineRecord]
 
 
-class Sequential(Record):  # noqa: D101
+class SequentialRecord(StrictRecord):  # noqa: D101
     kind: Literal["Sequential"]
-    layers: list[Layer]
+    layers: list[LayerRecord]
 
 
-Layer = Annotated[
-    Linear | ReLU | LeakyReLU | BatchNorm1d | Affine | RBFNetwork | Module | Sequential,
+LayerRecord = Annotated[
+    LinearRecord
+    | ReLURecord
+    | LeakyReLURecord
+    | BatchNorm1dRecord
+    | AffineRecord
+    | RBFNetworkRecord
+    | ModuleRecord
+    | SequentialRecord,
     Field(discriminator="kind"),
 ]
 
 
-class Estimator(Record):
+class EstimatorRecord(StrictRecord):
     """An estimator: its class, parameters, what it learned, and its network or inner estimator."""
 
     type: Name = Field(alias="class")
     parameters: dict[Name, Any]
     learned: dict[Name, Any]
     instances: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    network: Layer | None = None
-    estimator: Estimator | None = None
+    network: LayerRecord | None = None
+    estimator: EstimatorRecord | None = None
 
     @field_validator("parameters", "learned")
     @classmethod
@@ -113,21 +120,21 @@ class Estimator(Record):
         return values
 
     @model_validator(mode="after")
-    def _whole(self) -> Estimator:
+    def _whole(self) -> EstimatorRecord:
         own = self.instances is not None and self.network is not None
         if own == (self.estimator is not None):
             raise ValueError("either instances of a network or an inner estimator are expected")
         return self
 
 
-class Header(Record):
+class EstimatorHeader(StrictRecord):
     """The whole header."""
 
     version: int
-    estimator: Estimator
+    estimator: EstimatorRecord
 
 
-def parse(text: str, where: str) -> Estimator:
+def parse(text: str, where: str) -> EstimatorRecord:
     """Read a header.
 
     Raises:
@@ -141,7 +148,7 @@ def parse(text: str, where: str) -> Estimator:
                 f"{where!r} has format version {version}, this farfield reads up to {VERSION}; "
                 "update farfield"
             )
-        return Header.model_validate(tree).estimator
+        return EstimatorHeader.model_validate(tree).estimator
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))[:200]

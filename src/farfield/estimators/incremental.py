@@ -7,7 +7,7 @@ import numpy as np
 
 from farfield.errors import InputError
 from farfield.estimators.classifier import NeuralClassifier
-from farfield.estimators.rows import Rows, Scaling
+from farfield.estimators.rows import Scaling, TrainingRows
 from farfield.estimators.trainer import Trainer
 
 
@@ -45,13 +45,13 @@ class IncrementalClassifier(NeuralClassifier):
         weights = self._weights(X, labels, sample_weight)
         if first:
             scaling, seed = self._scale(X), self._seed()
-            rows = Rows(scaling.apply(X), self._encode(codes), weights)
+            rows = TrainingRows(scaling.apply(X), self._encode(codes), weights)
             balance = self.class_weight == "batch"
             self._remember(
                 self._trainer(rows, self._likelihood(), seed, balance=balance), scaling, seed
             )
         trainer, scaling, seed = self._running
-        rows = Rows(scaling.apply(X), self._encode(codes), weights)
+        rows = TrainingRows(scaling.apply(X), self._encode(codes), weights)
         trainer.run(rows, epochs=1)
         self._finish(trainer, scaling, rows, seed)
         return self

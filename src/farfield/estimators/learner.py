@@ -17,8 +17,8 @@ from torch.func import functional_call
 from farfield.errors import InputError
 from farfield.estimators.archive import save
 from farfield.estimators.methods import Architecture, Method
-from farfield.estimators.rows import Rows, Scaling
-from farfield.estimators.settings import Settings, draw_seed
+from farfield.estimators.rows import Scaling, TrainingRows
+from farfield.estimators.settings import TrainingSettings, draw_seed
 from farfield.estimators.trainer import Trainer
 from farfield.networks.folding import fold_inputs
 from farfield.networks.streams import Purpose, Streams
@@ -29,7 +29,7 @@ CHUNK = 2_000_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Learner(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-learn ships no types
+class Learner(BaseEstimator, TrainingSettings):  # type: ignore[misc]  # scikit-learn ships no types
     """A scikit-learn estimator around a stack of networks."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -78,7 +78,7 @@ class Learner(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-learn sh
         )
 
     def _trainer(
-        self, rows: Rows, likelihood: Likelihood, seed: int, *, balance: bool = False
+        self, rows: TrainingRows, likelihood: Likelihood, seed: int, *, balance: bool = False
     ) -> Trainer:
         """Build the stack and what trains it."""
         method = self._method()
@@ -87,7 +87,9 @@ class Learner(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-learn sh
         pull = method.pull(stack, len(rows), seed)
         return Trainer(stack, likelihood, self, seed, pull=pull, balance=balance)
 
-    def _split(self, rows: Rows, groups: NDArray[Any] | None, seed: int) -> tuple[Rows, Rows]:
+    def _split(
+        self, rows: TrainingRows, groups: NDArray[Any] | None, seed: int
+    ) -> tuple[TrainingRows, TrainingRows]:
         """Hold out a share of the rows, of every group alike."""
         generator = Streams(seed, 1, Purpose.SPLIT).generator(0)
         order = generator.permutation(len(rows))
@@ -101,7 +103,7 @@ class Learner(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-learn sh
         train, validation = torch.from_numpy(order[~chosen]), torch.from_numpy(order[chosen])
         return rows[train], rows[validation]
 
-    def _finish(self, trainer: Trainer, scaling: Scaling, rows: Rows, seed: int) -> None:
+    def _finish(self, trainer: Trainer, scaling: Scaling, rows: TrainingRows, seed: int) -> None:
         """Turn the trained stack into plain modules that take unscaled inputs."""
         factor = torch.from_numpy(1 / scaling.scale)
         shift = torch.from_numpy(-scaling.shift / scaling.scale)

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import final
 
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.methods import MCDropout, Method
 from farfield.estimators.settings import count_problems
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class MCDropoutClassifier(NeuralClassifier):
     """Monte-Carlo dropout (Gal and Ghahramani 2016) with masks drawn once, at the end of ``fit``.

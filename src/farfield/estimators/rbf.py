@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from farfield.errors import InputError
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.methods import Architecture, Method, Plain
-from farfield.estimators.rows import Rows, Scaling
+from farfield.estimators.rows import Scaling, TrainingRows
 from farfield.estimators.settings import number_problems
 from farfield.estimators.trainer import Trainer
 from farfield.networks.rbf import RBFNetwork
@@ -23,6 +24,7 @@ from farfield.objectives.likelihood import Categorical, Likelihood
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class RBFClassifier(NeuralClassifier):
     """A radial basis function network: it says ``1 / K`` for every class far away, provably.
@@ -88,7 +90,7 @@ class RBFClassifier(NeuralClassifier):
         return Categorical(len(self.classes_))
 
     def _trainer(
-        self, rows: Rows, likelihood: Likelihood, seed: int, *, balance: bool = False
+        self, rows: TrainingRows, likelihood: Likelihood, seed: int, *, balance: bool = False
     ) -> Trainer:
         """Choose centres and sharpness, then train the weights."""
         centres = self._choose_centres(rows.inputs, seed)
@@ -111,7 +113,7 @@ class RBFClassifier(NeuralClassifier):
         means = KMeans(self.centres, n_init=1, random_state=number).fit(inputs.numpy())
         return torch.from_numpy(means.cluster_centers_.astype(np.float32))
 
-    def _finish(self, trainer: Trainer, scaling: Scaling, rows: Rows, seed: int) -> None:
+    def _finish(self, trainer: Trainer, scaling: Scaling, rows: TrainingRows, seed: int) -> None:
         """Express the network in the units of the inputs."""
         trained = trainer.stack.module(0)
         assert isinstance(trained, RBFNetwork)

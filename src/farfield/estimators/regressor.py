@@ -11,10 +11,11 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import nn
 
 from farfield.errors import InputError
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.learner import Learner
 from farfield.estimators.methods import Anchored, MCDropout, Method, Plain
 from farfield.estimators.mixture import Family, Mixture
-from farfield.estimators.rows import Rows, Scaling, normalize_weights
+from farfield.estimators.rows import Scaling, TrainingRows, normalize_weights
 from farfield.estimators.settings import count_problems, number_problems
 from farfield.networks.folding import fold_outputs
 from farfield.objectives.likelihood import REGRESSION, SCALE_EPSILON, LikelihoodName
@@ -23,6 +24,7 @@ Variant = Literal["plain", "anchored", "mc-dropout"]
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class EnsembleRegressor(RegressorMixin, Learner):  # type: ignore[misc]  # untyped base
     """A deep ensemble for regression (Lakshminarayanan, Pritzel and Blundell 2017).
@@ -81,11 +83,11 @@ class EnsembleRegressor(RegressorMixin, Learner):  # type: ignore[misc]  # untyp
         weights = None
         if sample_weight is not None:
             weights = normalize_weights(self._checked_weights(sample_weight, X))
-        rows = Rows(scaling.apply(X), target.apply(y)[:, None], weights)
+        rows = TrainingRows(scaling.apply(X), target.apply(y)[:, None], weights)
         held = None
         if validation is not None:
             held_X, held_y = self._numbers(*self._pair(validation), reset=False)
-            held = Rows(scaling.apply(held_X), target.apply(held_y)[:, None])
+            held = TrainingRows(scaling.apply(held_X), target.apply(held_y)[:, None])
         elif self.patience is not None:
             rows, held = self._split(rows, None, seed)
         trainer = self._trainer(rows, REGRESSION[self.likelihood], seed)

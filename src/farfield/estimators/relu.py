@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import final
 
+from farfield.estimators.archive import can_be_saved
 from farfield.estimators.incremental import IncrementalClassifier
 from farfield.estimators.methods import Method, Plain
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReLUClassifier(IncrementalClassifier):
     """One ReLU network: the model whose far field the papers are about.

@@ -12,7 +12,7 @@ from farfield.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TrainingRows:
     """Inputs, targets and weights of the same rows.
 
     Attributes:
@@ -28,9 +28,9 @@ class Rows:
     def __len__(self) -> int:
         return self.inputs.shape[0]
 
-    def __getitem__(self, index: Tensor) -> "Rows":
+    def __getitem__(self, index: Tensor) -> "TrainingRows":
         weights = None if self.weights is None else self.weights[index]
-        return Rows(self.inputs[index], self.targets[index], weights)
+        return TrainingRows(self.inputs[index], self.targets[index], weights)
 
 
 @dataclass(frozen=True, slots=True)

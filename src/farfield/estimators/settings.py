@@ -18,7 +18,7 @@ RandomState = int | np.random.RandomState | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Settings:
+class TrainingSettings:
     """Parameters of the network and of its training.
 
     Attributes:
@@ -108,7 +108,7 @@ class Settings:
         resolve(self.objective)
 
 
-def count_problems(settings: Settings, *names: str) -> list[str]:
+def count_problems(settings: TrainingSettings, *names: str) -> list[str]:
     """List the named parameters that are not positive integers."""
     return [
         f"{name} must be a positive integer, got {getattr(settings, name)!r}"
@@ -117,7 +117,7 @@ def count_problems(settings: Settings, *names: str) -> list[str]:
     ]
 
 
-def number_problems(settings: Settings, *names: str) -> list[str]:
+def number_problems(settings: TrainingSettings, *names: str) -> list[str]:
     """List the named parameters that are not positive finite numbers."""
     return [
         f"{name} must be a positive number, got {getattr(settings, name)!r}"

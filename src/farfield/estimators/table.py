@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from farfield.estimators.rows import Rows
+from farfield.estimators.rows import TrainingRows
 from farfield.networks.streams import Streams
 
 # Numbers gathered at once; bounds the memory of shuffled copies to 32 MB.
 BLOCK = 8_000_000
 
 
-class Table:
+class TrainingTable:
     """All rows side by side, ``[inputs | 1 | targets | weight]``: one gather shuffles them.
 
     The column of ones makes the inputs homogeneous coordinates, which carry a layer's bias.
@@ -23,7 +23,7 @@ class Table:
         batch_size: Rows per step; ``None`` for all.
     """
 
-    def __init__(self, rows: Rows, shuffle: Streams, batch_size: int | None) -> None:
+    def __init__(self, rows: TrainingRows, shuffle: Streams, batch_size: int | None) -> None:
         flat = rows.inputs.flatten(1)
         columns = [flat, torch.ones(len(rows), 1), rows.targets]
         self.weighted = rows.weights is not None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from farfield.errors import InputError
-from farfield.estimators.archive import save
+from farfield.estimators.archive import can_be_saved, save
 from farfield.estimators.calibration_report import CalibrationReport
 from farfield.estimators.prediction import InstanceClassifier, probabilities_of
 from farfield.estimators.relu import ReLUClassifier
@@ -39,6 +39,7 @@ class CalibrationWarning(UserWarning):
 
 
 @final
+@can_be_saved
 @dataclass(kw_only=True, eq=False, repr=False)
 class TemperatureScaling(InstanceClassifier, BaseEstimator):  # type: ignore[misc]  # untyped base
     """Divide logits by one number, or apply Platt's affine map to a binary logit.

@@ -14,9 +14,9 @@ from farfield.errors import InputError, NumericalOverflow
 from farfield.estimators.early_stopping import Watch
 from farfield.estimators.history import History
 from farfield.estimators.optimizers import SGD, Adam, Optimizer, Pull
-from farfield.estimators.rows import Rows
-from farfield.estimators.settings import Settings
-from farfield.estimators.table import BLOCK, Table
+from farfield.estimators.rows import TrainingRows
+from farfield.estimators.settings import TrainingSettings
+from farfield.estimators.table import BLOCK, TrainingTable
 from farfield.networks.backprop import Backprop
 from farfield.networks.mlp import StackedMLP
 from farfield.networks.stack import Stack
@@ -44,7 +44,7 @@ class Trainer:
         self,
         stack: Stack,
         likelihood: Likelihood,
-        settings: Settings,
+        settings: TrainingSettings,
         seed: int,
         *,
         pull: Pull | None = None,
@@ -72,14 +72,16 @@ class Trainer:
         self._steps = 0
         self._checked = 0
 
-    def run(self, rows: Rows, validation: Rows | None = None, epochs: int | None = None) -> None:
+    def run(
+        self, rows: TrainingRows, validation: TrainingRows | None = None, epochs: int | None = None
+    ) -> None:
         """Train for some epochs; with validation rows, keep each member's best weights."""
         settings = self._settings
         epochs = settings.epochs if epochs is None else epochs
         self._test_outputs(rows)
         self._leaves = [] if self._by_hand else self.stack.parameters.leaves()
         watch = None if validation is None else Watch(self.stack, settings.patience)
-        table = Table(rows, self._shuffle, settings.batch_size)
+        table = TrainingTable(rows, self._shuffle, settings.batch_size)
         for epoch in range(epochs):
             progress = epoch / epochs
             self.stack.begin(progress)
@@ -105,7 +107,7 @@ class Trainer:
         # Work space; a fitted estimator is copied and pickled without it.
         self._kernels, self._leaves = {}, []
 
-    def losses(self, rows: Rows) -> Tensor:
+    def losses(self, rows: TrainingRows) -> Tensor:
         """Return every member's mean loss over rows, in evaluation mode, ``(members,)``."""
         stack, total = self.stack, torch.zeros(self.stack.members)
         size = max(1, BLOCK // (stack.members * max(1, rows.inputs[0].numel()) * 16))
@@ -116,7 +118,7 @@ class Trainer:
                 total += batch.loss(outputs)
         return total
 
-    def _batch(self, part: Rows, members: int, count: int) -> Batch:
+    def _batch(self, part: TrainingRows, members: int, count: int) -> Batch:
         """Show the same rows to every member."""
         weights = torch.ones(len(part)) if part.weights is None else part.weights
         return Batch(
@@ -128,7 +130,7 @@ class Trainer:
             likelihood=self._likelihood,
         )
 
-    def _epoch(self, table: Table, rate: float) -> None:
+    def _epoch(self, table: TrainingTable, rate: float) -> None:
         """Take one pass over the rows."""
         step = self._step_by_hand if self._by_hand else self._step_by_autograd
         with torch.inference_mode(self._by_hand):
@@ -139,7 +141,7 @@ class Trainer:
                 self._optimizer.step(rate)
                 self._steps += 1
 
-    def _step_by_hand(self, table: Table, part: Tensor) -> None:
+    def _step_by_hand(self, table: TrainingTable, part: Tensor) -> None:
         """Write the gradient of the likelihood with the chain rule spelled out."""
         rows = part.shape[1]
         kernel = self._kernels.get(rows)
@@ -155,7 +157,7 @@ class Trainer:
             kernel.error.mul_(1 / rows)
         kernel.backward()
 
-    def _step_by_autograd(self, table: Table, part: Tensor) -> None:
+    def _step_by_autograd(self, table: TrainingTable, part: Tensor) -> None:
         """Write the gradient of any objective with automatic differentiation."""
         parameters, leaves = self.stack.parameters, self._leaves
         parameters.gradient.zero_()
@@ -178,7 +180,7 @@ class Trainer:
             total = losses.sum() if penalty is None else losses.sum() + penalty.sum()
             torch.autograd.backward(total)
 
-    def _weights(self, table: Table, part: Tensor) -> Tensor:
+    def _weights(self, table: TrainingTable, part: Tensor) -> Tensor:
         """Return the rows' weights in the loss, ``(members, rows)``."""
         rows = part.shape[1]
         weights = (
@@ -193,7 +195,7 @@ class Trainer:
             weights = weights * (targets * rows / (counts.clamp_min(1) * present)).sum(2)
         return weights
 
-    def _test_outputs(self, rows: Rows) -> None:
+    def _test_outputs(self, rows: TrainingRows) -> None:
         """Refuse a network whose outputs do not fit the likelihood."""
         stack = self.stack
         with torch.no_grad():
@@ -224,7 +226,9 @@ class Trainer:
             "or look for extreme values in the data"
         )
 
-    def _report(self, epoch: int, epochs: int, rows: Rows, validation: Rows | None) -> None:
+    def _report(
+        self, epoch: int, epochs: int, rows: TrainingRows, validation: TrainingRows | None
+    ) -> None:
         """Write one line of progress."""
         text = f"epoch {epoch}/{epochs}: loss {float(self.losses(rows).mean()):.4f}"
         if validation is not None:

@@ -11,9 +11,9 @@ from torch import Tensor
 from farfield.exact.bounded import SLACK
 from farfield.exact.far_field import FarField
 from farfield.exact.integers import Integers, quotient
-from farfield.exact.matrix import Budget, BudgetSpent, Matrix
+from farfield.exact.matrix import BudgetSpent, ExactBudget, Matrix
 from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
-from farfield.graph.network import Group, Network
+from farfield.graph.network import InstanceGroup, Network
 
 # Rays that share one exact walk: many through a small network, one through a large one.
 BLOCK = 32
@@ -54,7 +54,7 @@ def settle_exactly(
     """Recompute the unproven rays in rational arithmetic, as far as the time reaches."""
     if far.certified is None:
         raise ValueError("the far field was not computed with bounds")
-    left = Budget(seconds)
+    left = ExactBudget(seconds)
     for group in network.groups:
         for index, member in enumerate(group.members):
             open_rays = torch.nonzero(~far.certified[member]).flatten()
@@ -76,10 +76,10 @@ class _Exact:
     network: Network
     far: FarField
     undecided: Tensor
-    group: Group
+    group: InstanceGroup
     index: int
     matrices: dict[tuple[int, int], Matrix]
-    budget: Budget
+    budget: ExactBudget
 
     def settle(self, rays: Tensor, pair: Tensor) -> None:
         """Settle some rays; one by one if one of them has no rational value."""

@@ -19,7 +19,7 @@ from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, keep_memory
-from farfield.graph.network import Group, Network, chunks
+from farfield.graph.network import InstanceGroup, Network, chunks
 from farfield.graph.program import Program, Step, walk
 
 
@@ -132,7 +132,9 @@ class _Walked(NamedTuple):
     enclosure: Tensor | None = None
 
 
-def _store(far: FarField, network: Network, group: Group, part: slice, walked: _Walked) -> None:
+def _store(
+    far: FarField, network: Network, group: InstanceGroup, part: slice, walked: _Walked
+) -> None:
     """Write one chunk."""
     members = group.where
     slope, intercept = (network.as_classes(each) for each in (walked.slope, walked.intercept))
@@ -163,7 +165,9 @@ def _cut(rows: Tensor, part: slice, rays: int) -> Tensor:
     return rows[part] if len(rows) == rays else rows.expand(part.stop - part.start, *rows.shape[1:])
 
 
-def _walk_group(group: Group, pair: Tensor, magnitudes: Magnitudes | None, sided: bool) -> _Walked:
+def _walk_group(
+    group: InstanceGroup, pair: Tensor, magnitudes: Magnitudes | None, sided: bool
+) -> _Walked:
     """Follow one chunk of rays through every instance of a group.
 
     Args:
@@ -225,7 +229,7 @@ def _raise_undecided(network: Network, undecided: Tensor) -> None:
     )
 
 
-def _raise_overflow(group: Group, pair: Tensor) -> None:
+def _raise_overflow(group: InstanceGroup, pair: Tensor) -> None:
     """Walk again to find where a number overflowed; a sum alone that did is harmless."""
     rays = len(pair) // 2
 

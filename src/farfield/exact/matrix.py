@@ -29,7 +29,7 @@ class BudgetSpent(Exception):  # noqa: N818 - control flow inside the package
     """Exact arithmetic would take longer, or more memory, than it may."""
 
 
-class Budget:
+class ExactBudget:
     """Seconds that exact arithmetic may take, and how many exact numbers its matrices may hold."""
 
     def __init__(self, seconds: float) -> None:
@@ -71,7 +71,7 @@ class Matrix:
     denominator: Any
     dense: tuple[Any, ...] = ()
 
-    def apply(self, vectors: Integers, budget: Budget) -> Integers:
+    def apply(self, vectors: Integers, budget: ExactBudget) -> Integers:
         """Multiply each row of ``vectors``."""
         if self.dense:
             left = fmpz_mat(len(vectors), vectors.shape[1], list(vectors.ravel()))
@@ -95,7 +95,7 @@ class Matrix:
 
 
 def read_matrix(
-    operation: Affine, shapes: Sequence[tuple[int, ...]], place: int, budget: Budget
+    operation: Affine, shapes: Sequence[tuple[int, ...]], place: int, budget: ExactBudget
 ) -> Matrix:
     """Read the matrix of an affine operation with respect to one of its inputs.
 
@@ -151,7 +151,7 @@ def _matrix(
     unit: NDArray[np.int64],
     values: NDArray[np.float64],
     averages: bool,
-    budget: Budget,
+    budget: ExactBudget,
 ) -> Matrix:
     """Store the entries of a matrix as integers."""
     if averages:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.exact.integers import Integers, as_integers, choose, objects, quotient
-from farfield.exact.matrix import Budget, Matrix, read_matrix
+from farfield.exact.matrix import ExactBudget, Matrix, read_matrix
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import Affine, Asymptote, Number, Pieces, Places, Smooth
@@ -66,7 +66,9 @@ class RationalDomain:
         matrices: The affine maps met so far, in the order of the walk; shared between walks.
     """
 
-    def __init__(self, rays: int, matrices: dict[tuple[int, int], Matrix], budget: Budget) -> None:
+    def __init__(
+        self, rays: int, matrices: dict[tuple[int, int], Matrix], budget: ExactBudget
+    ) -> None:
         self.rays = rays
         self.reach = np.zeros(rays)
         self.asymptotic = np.zeros(rays, dtype=bool)
@@ -268,7 +270,7 @@ def walk_exactly(
     constants: Mapping[str, Tensor],
     pair: Tensor,
     matrices: dict[tuple[int, int], Matrix],
-    budget: Budget,
+    budget: ExactBudget,
 ) -> tuple[Rational, RationalDomain, Tensor]:
     """Follow rays through a program in rational arithmetic.
 

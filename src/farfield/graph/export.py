@@ -19,7 +19,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from farfield.errors import CaptureError, InputError
-from farfield.graph.program import FREE, Program, Ref, Source, Step
+from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
@@ -229,7 +229,7 @@ def _read(tree: Any) -> Any:
     return tree
 
 
-def _source(node: torch.fx.Node) -> Source:
+def _source(node: torch.fx.Node) -> CodePlace:
     """Name the innermost module and the last line of code that is not PyTorch's own."""
     module = ""
     for path, kind in (node.meta.get("nn_module_stack") or {}).values():
@@ -242,7 +242,7 @@ def _source(node: torch.fx.Node) -> Source:
         if text.startswith('File "') and own not in text:
             file, number = text.split('"')[1], text.split("line ")[1].split(",")[0]
             line = f"{Path(file).name}:{number}"
-    return Source(module, line)
+    return CodePlace(module, line)
 
 
 def _row_size(node: torch.fx.Node) -> int:

@@ -19,7 +19,7 @@ import farfield.graph.pooling  # noqa: F401 - importing the three registers thei
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.export import as_example, export_module, read_exported, stated_constants
 from farfield.graph.heads import Head, Member
-from farfield.graph.network import Group, Network, join
+from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.outcome import agrees, check_logits, check_output, check_rows_apart
 from farfield.graph.program import Program, fold_constants, renamed
@@ -258,5 +258,5 @@ def _build(
         notes.append(f"the model's final {head} was taken off; logits are what it was applied to")
     if one_logit:
         notes.append("one logit f is read as the two logits (0, f)")
-    group = Group.of(folded, [values])
+    group = InstanceGroup.of(folded, [values])
     return Network((group,), classes, one_logit, head, dtype, device, tuple(notes))

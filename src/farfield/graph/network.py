@@ -21,7 +21,7 @@ CHUNK_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class InstanceGroup:
     """Instances that share one program: those constants that differ are stacked, members first."""
 
     program: Program
@@ -30,7 +30,7 @@ class Group:
     members: tuple[int, ...]
 
     @classmethod
-    def of(cls, program: Program, constants: Sequence[Mapping[str, Tensor]]) -> Group:
+    def of(cls, program: Program, constants: Sequence[Mapping[str, Tensor]]) -> InstanceGroup:
         """Stack the constants of several instances."""
         first = constants[0]
         members = tuple(range(len(constants)))
@@ -97,7 +97,7 @@ class Network:
         features: The names of the features, where the model carries them.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[InstanceGroup, ...]
     classes: int
     one_logit: bool
     head: Head
@@ -164,7 +164,7 @@ class Network:
         )
 
 
-def chunks(rows: int, group: Group, factor: int) -> Iterator[slice]:
+def chunks(rows: int, group: InstanceGroup, factor: int) -> Iterator[slice]:
     """Cut rows so that no value of a chunk grows beyond what the cache holds.
 
     ``factor`` is how many numbers the walk carries per element.
@@ -208,7 +208,7 @@ def join(networks: Sequence[Network]) -> Network:
                 entry[2].append(count + member)
         count += network.instances
     groups = tuple(
-        replace(Group.of(program, constants), members=tuple(members))
+        replace(InstanceGroup.of(program, constants), members=tuple(members))
         for program, constants, members in together.values()
     )
     notes = tuple(dict.fromkeys(note for network in networks for note in network.notes))

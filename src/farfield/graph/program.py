@@ -30,7 +30,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CodePlace:
     """Where an operation came from: the module's path and class, and the line of code."""
 
     module: str = ""
@@ -52,7 +52,7 @@ class Step:
     target: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    source: Source = field(default_factory=Source)
+    source: CodePlace = field(default_factory=CodePlace)
     constant: bool = False
     shape: tuple[int, ...] | None = None
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import CaptureError, NotFollowed
-from farfield.graph.program import Program, Ref, Source, Step
+from farfield.graph.program import CodePlace, Program, Ref, Step
 
 aten = torch.ops.aten
 ACTIVATIONS = {
@@ -29,7 +29,7 @@ class _Writer:
         self.last = Ref("x")
         self.features = features
         self.width = features
-        self.source = Source()
+        self.source = CodePlace()
 
     def constant(self, values: Any) -> Ref:
         name = f"c{len(self.constants)}"
@@ -81,9 +81,9 @@ def read_scikit(model: Any) -> tuple[Program, dict[str, Tensor]]:
     writer = _Writer(int(parts[0][1].n_features_in_))
     inputs = writer.features
     for name, part in parts[:-1]:
-        writer.source = Source(f"{name} ({type(part).__name__})")
+        writer.source = CodePlace(f"{name} ({type(part).__name__})")
         SCALERS[type(part).__name__](writer, part)
-    writer.source = Source(f"{parts[-1][0]} (MLPClassifier)")
+    writer.source = CodePlace(f"{parts[-1][0]} (MLPClassifier)")
     _perceptron(writer, classifier)
     program = Program(
         steps=tuple(writer.steps),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.graph.network import Group, Network
+from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import Program, Ref, Step
 
 aten = torch.ops.aten
@@ -62,7 +62,7 @@ def split_last_layer(network: Network) -> Penultimate:
     source, weight, bias = found
     program = _until(group.program, source, weight.shape[1])
     features = Network(
-        (Group(program, weights, {}, (0,)),),
+        (InstanceGroup(program, weights, {}, (0,)),),
         weight.shape[1],
         False,
         "none",

@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 import farfield.graph.models  # noqa: F401 - importing it registers the rules
 from farfield.errors import InputError
 from farfield.graph.export import BATCH_NORMS, KEPT_WHOLE
-from farfield.graph.program import SIZE, Program, Ref, Source, Step
+from farfield.graph.program import SIZE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
@@ -99,7 +99,7 @@ def program_from_json(data: dict[str, Any]) -> Program:
                     known[step["target"]],
                     _decode(step["args"]),
                     {key: _decode(value) for key, value in step["kwargs"].items()},
-                    Source(step["module"]),
+                    CodePlace(step["module"]),
                     bool(step["constant"]),
                     None if step["shape"] is None else tuple(step["shape"]),
                 )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from farfield.errors import InputError
-from farfield.networks.folding import Affine
+from farfield.networks.folding import AffineMap
 from farfield.networks.rbf import RBFNetwork
 
 Description = dict[str, Any]
@@ -21,16 +21,18 @@ _READ: dict[type[nn.Module], Callable[[Any], Description]] = {
     nn.ReLU: lambda _: {},
     nn.LeakyReLU: lambda m: {"negative_slope": m.negative_slope},
     nn.BatchNorm1d: lambda m: {"num_features": m.num_features, "eps": m.eps},
-    Affine: lambda m: {"factor": list(m.factor.shape), "shift": list(m.shift.shape)},
+    AffineMap: lambda m: {"factor": list(m.factor.shape), "shift": list(m.shift.shape)},
     RBFNetwork: lambda m: {"centres": list(m.centres.shape), "classes": m.weight.shape[0]},
 }
 
+# Kinds in files that are not called what their classes are.
+_NAMES: dict[type, str] = {AffineMap: "Affine"}
 _BUILD: dict[str, Callable[..., nn.Module]] = {
     "Linear": nn.Linear,
     "ReLU": nn.ReLU,
     "LeakyReLU": nn.LeakyReLU,
     "BatchNorm1d": nn.BatchNorm1d,
-    "Affine": lambda factor, shift: Affine(torch.empty(factor), torch.empty(shift)),
+    "Affine": lambda factor, shift: AffineMap(torch.empty(factor), torch.empty(shift)),
     "RBFNetwork": lambda centres, classes: RBFNetwork(
         torch.empty(centres), torch.empty(centres[1]), 1.0, torch.empty(classes, centres[0])
     ),
@@ -45,9 +47,12 @@ def describe(module: nn.Module) -> Description:
         {'kind': 'Sequential', 'layers': [{'kind': 'ReLU'}]}
     """
     if type(module) in _READ:
-        return {"kind": type(module).__name__, **_READ[type(module)](module)}
+        return {
+            "kind": _NAMES.get(type(module), type(module).__name__),
+            **_READ[type(module)](module),
+        }
     fixed = {
-        name: describe(part) for name, part in module.named_modules() if isinstance(part, Affine)
+        name: describe(part) for name, part in module.named_modules() if isinstance(part, AffineMap)
     }
     foreign = {"kind": "module", "fixed": fixed}
     if type(module) is not nn.Sequential:

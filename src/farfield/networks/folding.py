@@ -4,11 +4,11 @@ import torch
 from torch import Tensor, nn
 
 
-class Affine(nn.Module):
+class AffineMap(nn.Module):
     """``x * factor + shift``, elementwise.
 
     Example:
-        >>> Affine(torch.tensor([2.0]), torch.tensor([1.0]))(torch.tensor([[3.0]]))
+        >>> AffineMap(torch.tensor([2.0]), torch.tensor([1.0]))(torch.tensor([[3.0]]))
         tensor([[7.]])
     """
 
@@ -29,7 +29,7 @@ def fold_inputs(module: nn.Module, factor: Tensor, shift: Tensor) -> nn.Module:
     """Return a module equal to ``module(x * factor + shift)``.
 
     The first layer of a sequence takes the map up where it is affine; other modules get an
-    ``Affine`` layer in front. Changes ``module``.
+    ``AffineMap`` layer in front. Changes ``module``.
 
     Args:
         module: The network.
@@ -45,7 +45,7 @@ def fold_inputs(module: nn.Module, factor: Tensor, shift: Tensor) -> nn.Module:
             first.bias.copy_(first.bias.double() + weight @ shift)
             first.weight.copy_(weight * factor)
         return module
-    return nn.Sequential(Affine(factor.float(), shift.float()), module).eval()
+    return nn.Sequential(AffineMap(factor.float(), shift.float()), module).eval()
 
 
 def fold_outputs(module: nn.Module, factor: Tensor, shift: Tensor) -> nn.Module:
@@ -64,4 +64,4 @@ def fold_outputs(module: nn.Module, factor: Tensor, shift: Tensor) -> nn.Module:
             last.weight.copy_(last.weight.double() * factor[:, None])
             last.bias.copy_(last.bias.double() * factor + shift)
         return module
-    return nn.Sequential(module, Affine(factor.float(), shift.float())).eval()
+    return nn.Sequential(module, AffineMap(factor.float(), shift.float())).eval()

@@ -14,7 +14,7 @@ from farfield.objectives.ceda import CEDA
 from farfield.objectives.nll import NLL
 from farfield.objectives.noise_images import ImageNoise
 from farfield.objectives.noise_tables import TableNoise
-from farfield.objectives.objective import Batch, Network, Objective
+from farfield.objectives.objective import Batch, MemberNetwork, Objective
 from farfield.objectives.virtual_adversarial import VirtualAdversarial
 
 ObjectiveName = Literal["nll", "adversarial", "virtual-adversarial", "ceda", "acet"]
@@ -36,7 +36,7 @@ __all__ = [
     "Adversarial",
     "Batch",
     "ImageNoise",
-    "Network",
+    "MemberNetwork",
     "Objective",
     "ObjectiveName",
     "TableNoise",

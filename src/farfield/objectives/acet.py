@@ -10,7 +10,7 @@ from torch import Tensor
 from farfield.objectives.attacks import PGD
 from farfield.objectives.confidence_enhancing import ConfidenceEnhancing
 from farfield.objectives.likelihood import Classes
-from farfield.objectives.objective import Batch, Network
+from farfield.objectives.objective import Batch, MemberNetwork
 
 
 @final
@@ -49,7 +49,7 @@ class ACET(ConfidenceEnhancing):
 
     def _outside(
         self,
-        network: Network,
+        network: MemberNetwork,
         batch: Batch,
         drawn: Tensor,
         generators: list[torch.Generator],

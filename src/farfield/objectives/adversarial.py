@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.networks.streams import Streams
-from farfield.objectives.objective import Batch, Network, Objective
+from farfield.objectives.objective import Batch, MemberNetwork, Objective
 
 
 @final
@@ -28,7 +28,7 @@ class Adversarial(Objective):
 
     epsilon: float = 0.01
 
-    def __call__(self, network: Network, batch: Batch, noise: Streams) -> Tensor:
+    def __call__(self, network: MemberNetwork, batch: Batch, noise: Streams) -> Tensor:
         """Return the mean of clean and adversarial loss for every member."""
         inputs = batch.inputs.detach().requires_grad_()
         clean = batch.loss(network(inputs))

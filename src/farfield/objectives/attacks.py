@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.objectives.attacks_climb import Box, Climb, spread, unit
+from farfield.objectives.attacks_climb import Climb, OffsetBox, spread, unit
 from farfield.objectives.attacks_values import Value
 
 Norm = Literal["linf", "l2"]
@@ -152,7 +152,7 @@ class PGD:
     ) -> Attacked:
         """Climb once."""
         lead = 1 if isinstance(generator, torch.Generator) else 2
-        box = Box(inputs, low, high, scale)
+        box = OffsetBox(inputs, low, high, scale)
         first = box.place(self._project(self._first(inputs, generator, lead), lead))
         climb = Climb(value, first)
         size = self.step_size or 2.5 * self.epsilon / self.steps

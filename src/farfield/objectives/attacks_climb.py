@@ -6,7 +6,7 @@ from torch import Tensor
 from farfield.objectives.attacks_values import Value
 
 
-class Box:
+class OffsetBox:
     """Offsets from centres in units of the features, kept inside of a box."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Climb:
         if not last and not bool(better.all()):
             self.slope = _slope(self._value, self.points)[1]
 
-    def go_on(self, box: Box, ceiling: float, *, apart: bool) -> bool:
+    def go_on(self, box: OffsetBox, ceiling: float, *, apart: bool) -> bool:
         """Set points aside that reached the ceiling; tell whether any are left.
 
         Args:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from farfield.objectives.confidence_enhancing import ConfidenceEnhancing
-from farfield.objectives.objective import Batch, Network
+from farfield.objectives.objective import Batch, MemberNetwork
 
 
 @final
@@ -23,7 +23,7 @@ class CEDA(ConfidenceEnhancing):
 
     def _outside(
         self,
-        network: Network,
+        network: MemberNetwork,
         batch: Batch,
         drawn: Tensor,
         generators: list[torch.Generator],

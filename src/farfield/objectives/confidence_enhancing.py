@@ -11,7 +11,7 @@ from farfield.errors import InputError
 from farfield.networks.streams import Streams
 from farfield.objectives.likelihood import Classes
 from farfield.objectives.noise import Noise, NoiseName, noise_for
-from farfield.objectives.objective import Batch, Network, Objective
+from farfield.objectives.objective import Batch, MemberNetwork, Objective
 from farfield.objectives.pixels import check_unit
 
 
@@ -50,7 +50,7 @@ class ConfidenceEnhancing(Objective):
         for features in (1,) if self.noise == "gaussian" else (1, 3):
             self._distribution(features)
 
-    def __call__(self, network: Network, batch: Batch, noise: Streams) -> Tensor:
+    def __call__(self, network: MemberNetwork, batch: Batch, noise: Streams) -> Tensor:
         """Return the loss of the mixed batch for every member."""
         likelihood = batch.likelihood
         if not isinstance(likelihood, Classes):
@@ -71,7 +71,7 @@ class ConfidenceEnhancing(Objective):
     @abstractmethod
     def _outside(
         self,
-        network: Network,
+        network: MemberNetwork,
         batch: Batch,
         drawn: Tensor,
         generators: list[torch.Generator],

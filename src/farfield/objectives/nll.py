@@ -6,7 +6,7 @@ from typing import final
 from torch import Tensor
 
 from farfield.networks.streams import Streams
-from farfield.objectives.objective import Batch, Network, Objective
+from farfield.objectives.objective import Batch, MemberNetwork, Objective
 
 
 @final
@@ -14,6 +14,6 @@ from farfield.objectives.objective import Batch, Network, Objective
 class NLL(Objective):
     """Mean negative log-likelihood of the rows: a proper scoring rule."""
 
-    def __call__(self, network: Network, batch: Batch, noise: Streams) -> Tensor:
+    def __call__(self, network: MemberNetwork, batch: Batch, noise: Streams) -> Tensor:
         """Return ``-mean log p(y | x)`` for every member."""
         return batch.loss(network(batch.inputs))

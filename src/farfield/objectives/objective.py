@@ -10,7 +10,7 @@ from farfield.networks.streams import Streams
 from farfield.objectives.likelihood import Likelihood
 
 
-class Network(Protocol):
+class MemberNetwork(Protocol):
     """All members at once."""
 
     def __call__(self, inputs: Tensor, *, training: bool = True) -> Tensor:
@@ -75,5 +75,5 @@ class Objective(ABC):
     """
 
     @abstractmethod
-    def __call__(self, network: Network, batch: Batch, noise: Streams) -> Tensor:
+    def __call__(self, network: MemberNetwork, batch: Batch, noise: Streams) -> Tensor:
         """Return the loss of every member, ``(members,)``, differentiable."""

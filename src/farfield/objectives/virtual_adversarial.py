@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.networks.streams import Streams
-from farfield.objectives.objective import Batch, Network, Objective
+from farfield.objectives.objective import Batch, MemberNetwork, Objective
 
 
 @final
@@ -34,12 +34,14 @@ class VirtualAdversarial(Objective):
     probe: float = 1e-2
     iterations: int = 1
 
-    def __call__(self, network: Network, batch: Batch, noise: Streams) -> Tensor:
+    def __call__(self, network: MemberNetwork, batch: Batch, noise: Streams) -> Tensor:
         """Return likelihood plus smoothness for every member."""
         outputs = network(batch.inputs)
         return batch.loss(outputs) + self.weight * self.smoothness(network, batch, noise, outputs)
 
-    def smoothness(self, network: Network, batch: Batch, noise: Streams, outputs: Tensor) -> Tensor:
+    def smoothness(
+        self, network: MemberNetwork, batch: Batch, noise: Streams, outputs: Tensor
+    ) -> Tensor:
         """Return the divergence under the worst perturbation; uses no targets."""
         reference = outputs.detach()
         direction: Tensor = _unit(noise.normal(*batch.inputs.shape[1:]))

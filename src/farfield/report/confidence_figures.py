@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import InputError
-from farfield.evaluate.confidence_result import ConfidenceTable
 from farfield.report.figure import CLASSES, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from farfield.evaluate import ConfidenceTable
 
 Array = NDArray[Any]
 

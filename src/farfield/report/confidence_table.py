@@ -7,9 +7,12 @@ test error stands with the model's name.
 from __future__ import annotations
 
 import html
+from typing import TYPE_CHECKING
 
-from farfield.evaluate.confidence_result import ConfidenceRow, ConfidenceTable, ModelConfidence
 from farfield.report.latex import escape
+
+if TYPE_CHECKING:
+    from farfield.evaluate import ConfidenceRow, ConfidenceTable, ModelConfidence
 
 COLUMNS = ("MMC", "AUROC", "FPR@95")
 WIDTHS = (5, 5, 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from farfield.errors import InputError
 from farfield.files import replacing
 from farfield.report.figure import new_figure
+
+if TYPE_CHECKING:
+    from farfield.exact import Plane
 
 Floats = NDArray[np.float64]
 Style = Literal["regions", "confidence"]
@@ -21,55 +24,6 @@ CLASSES = (
 )  # fmt: skip
 # How much colour is left where the network is least confident.
 PALEST = 0.12
-
-
-class Boundaries(Protocol):
-    """Segments on which two classes tie."""
-
-    @property
-    def segments(self) -> Any:
-        """``(segments, 2, 2)``."""
-
-
-class Raster(Protocol):
-    """A plane on a grid of pixels."""
-
-    @property
-    def label(self) -> Any:
-        """``(rows, columns)`` classes."""
-
-    @property
-    def confidence(self) -> Any:
-        """``(rows, columns)`` their probabilities."""
-
-
-class Plane(Protocol):
-    """What a picture of a plane shows."""
-
-    @property
-    def vertices(self) -> Any:
-        """``(corners, 2)``."""
-
-    @property
-    def offsets(self) -> Any:
-        """``(polygons + 1,)``."""
-
-    @property
-    def probabilities(self) -> Any:
-        """``(polygons, classes)`` at the centres."""
-
-    @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """The window."""
-
-    def boundaries(self) -> Boundaries:
-        """Decision boundaries."""
-
-    def by_class(self) -> Plane:
-        """The same plane, cut at the decision boundaries as well."""
-
-    def raster(self, pixels: int = ...) -> Raster:
-        """Class and confidence on a grid."""
 
 
 def save_plane(

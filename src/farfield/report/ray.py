@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +13,14 @@ from numpy.typing import NDArray
 from farfield.errors import InputError
 from farfield.report.figure import CLASSES, new_figure, save_figure
 
+if TYPE_CHECKING:
+    from farfield.exact import Line
+
 Floats = NDArray[np.float64]
 # Places at which curves are drawn, beside all breakpoints.
 SAMPLES = 1200
 # How close to its limit a probability is when the axis may end.
 NEAR = 1e-3
-
-
-class Line(Protocol):
-    """What a picture of a ray shows."""
-
-    @property
-    def edges(self) -> Any:
-        """``(pieces + 1,)`` where pieces begin and end."""
-
-    @property
-    def breakpoints(self) -> Any:
-        """``(breakpoints,)``."""
-
-    @property
-    def limit(self) -> Any:
-        """``(instances, classes)`` probabilities at the end."""
-
-    def probabilities_at(self, t: Any) -> Any:
-        """``(instances, points, classes)``."""
 
 
 def save_ray(

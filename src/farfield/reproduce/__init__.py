@@ -6,8 +6,8 @@ import importlib
 from typing import cast
 
 from farfield.errors import InputError
-from farfield.reproduce.experiment import Experiment, Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table
+from farfield.reproduce.experiment import Experiment, Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 
 NAMES = (
     "know-your-limits-1",
@@ -28,15 +28,15 @@ NAMES = (
 
 __all__ = [
     "NAMES",
-    "Comparison",
     "Experiment",
+    "Figure",
     "Findings",
-    "Picture",
-    "Request",
+    "PaperComparison",
     "Result",
+    "ResultTable",
+    "RunRequest",
     "Settings",
-    "Step",
-    "Table",
+    "Stage",
     "find_experiment",
 ]
 

@@ -19,7 +19,7 @@ Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """How an experiment is to be run.
 
     Attributes:
@@ -38,7 +38,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Step:
+class Stage:
     """A piece of work whose result is kept.
 
     Attributes:
@@ -79,7 +79,7 @@ class Experiment(Protocol):
     def settings(self, quick: bool, seed: int, /) -> Settings:
         """Return the papers' settings, or reduced ones."""
 
-    def steps(self, settings: Settings, request: Request, /) -> Sequence[Step]:
+    def steps(self, settings: Settings, request: RunRequest, /) -> Sequence[Stage]:
         """Cut the work into steps."""
 
     def present(self, settings: Settings, results: Mapping[str, Result], /) -> Findings:

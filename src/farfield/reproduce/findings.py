@@ -15,7 +15,7 @@ Value = float | int | str | None
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperComparison:
     """One number or statement of ours beside the published one.
 
     Attributes:
@@ -27,7 +27,7 @@ class Comparison:
         tolerance: How far two numbers may be apart and still count as agreeing.
         agrees: Whether they agree, for statements; decided by the tolerance for two numbers.
 
-    >>> Comparison("test error", 0.5, 0.6, "Table 1", "fewer epochs", tolerance=0.2).agreement
+    >>> PaperComparison("test error", 0.5, 0.6, "Table 1", "fewer epochs", tolerance=0.2).agreement
     True
     """
 
@@ -60,7 +60,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows of values under named columns.
 
     Attributes:
@@ -84,7 +84,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Figure:
     """A figure with its caption.
 
     Attributes:
@@ -118,9 +118,9 @@ class Findings:
     """
 
     summary: Sequence[str] = ()
-    comparisons: Sequence[Comparison] = ()
-    tables: Sequence[Table] = ()
-    pictures: Sequence[Picture] = field(default=())
+    comparisons: Sequence[PaperComparison] = ()
+    tables: Sequence[ResultTable] = ()
+    pictures: Sequence[Figure] = field(default=())
 
 
 def format_value(value: Value, digits: int = 4) -> str:

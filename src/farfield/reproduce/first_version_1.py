@@ -20,9 +20,9 @@ from farfield.exact import blind_arcs
 from farfield.graph import capture
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import disc_points, draw_disc, draw_points, draw_surface
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table
-from farfield.reproduce.surfaces import Grid, Window, polar_surfaces, score_surfaces
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
+from farfield.reproduce.surfaces import SurfaceGrid, Window, polar_surfaces, score_surfaces
 
 NAME = "first-version-1"
 TITLE = "Five models on a problem with nine classes: predictive entropy, out to infinity"
@@ -50,11 +50,11 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model."""
     fixed = {name: value for name, value in settings.items() if name != "models"}
     return [
-        Step(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
+        Stage(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
         for name in settings["models"]
     ]
 
@@ -89,7 +89,7 @@ def _evaluate(name: str, settings: Settings) -> Result:
     clusters = nine_clusters(settings["seed"])
     model = _build(name, settings).fit(clusters.X, clusters.y)
     network = capture(model)
-    surface = score_surfaces(network, [ENTROPY], Grid.of(WINDOW, settings["step"]))[ENTROPY]
+    surface = score_surfaces(network, [ENTROPY], SurfaceGrid.of(WINDOW, settings["step"]))[ENTROPY]
     directions = settings["directions"]
     polar = polar_surfaces(network, [ENTROPY], np.zeros(2), directions=directions)
     arcs = blind_arcs(network)
@@ -133,11 +133,14 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     ]
     caption = "Predictive entropy in bits; blind: at least 99% sure infinitely far out."
     pictures = [
-        Picture("figure-1", _CAPTION, _figure(results, data)),
-        Picture("figure-1-infinity", _CAPTION_DISC, _discs(results, data)),
+        Figure("figure-1", _CAPTION, _figure(results, data)),
+        Figure("figure-1-infinity", _CAPTION_DISC, _discs(results, data)),
     ]
     return Findings(
-        _summary(results), _compare(results), [Table("models", caption, columns, rows)], pictures
+        _summary(results),
+        _compare(results),
+        [ResultTable("models", caption, columns, rows)],
+        pictures,
     )
 
 
@@ -151,13 +154,13 @@ _CAPTION_DISC = (
 )
 
 
-def _compare(results: Mapping[str, Result]) -> list[Comparison]:
+def _compare(results: Mapping[str, Result]) -> list[PaperComparison]:
     why = (
         "Each member becomes certain, but of its own class: where votes differ, the entropy of the "
         "vote remains. The later version claims a fixed level only."
     )
     return [
-        Comparison(
+        PaperComparison(
             f"predictive entropy in the limit, {name}: largest over directions, bits",
             0.0,
             float(each["limit"].max()),

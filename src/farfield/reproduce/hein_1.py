@@ -15,8 +15,8 @@ from farfield.graph import capture
 from farfield.objectives import resolve
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import draw_points, draw_regions, shuffled_colours
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 NAME = "hein-1"
 TITLE = "Linear regions, and confidence on growing windows: plain, CEDA, ACET and RBF"
@@ -40,14 +40,14 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for the regions, one for each kind of training."""
     fixed = {key: value for key, value in settings.items() if key != "region_hidden"}
     regions = {key: settings[key] for key in ("seed", "region_hidden")}
     return [
-        Step("regions", regions, partial(_regions, settings)),
+        Stage("regions", regions, partial(_regions, settings)),
         *(
-            Step(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
+            Stage(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
             for name in MODELS
         ),
     ]
@@ -150,13 +150,13 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     ]
     caption = "Half-moons. The largest window is a hundred times as wide as the smallest."
     pictures = [
-        Picture("figure-1", _CAPTION, _draw_regions(regions, data)),
-        Picture("windows", _CAPTION_WINDOWS, _draw_windows(settings, models, data)),
+        Figure("figure-1", _CAPTION, _draw_regions(regions, data)),
+        Figure("windows", _CAPTION_WINDOWS, _draw_windows(settings, models, data)),
     ]
     return Findings(
         _summary(regions, models),
         _compare(models),
-        [Table("windows", caption, columns, rows)],
+        [ResultTable("windows", caption, columns, rows)],
         pictures,
     )
 
@@ -172,9 +172,9 @@ _CAPTION_WINDOWS = (
 )
 
 
-def _compare(models: Mapping[str, Result]) -> list[Comparison]:
+def _compare(models: Mapping[str, Result]) -> list[PaperComparison]:
     comparisons = [
-        Comparison(
+        PaperComparison(
             f"share of directions that are at least 99% sure at infinity, {name}",
             1.0,
             each["blind"],
@@ -188,7 +188,7 @@ def _compare(models: Mapping[str, Result]) -> list[Comparison]:
     if "RBF" in models:
         largest = [key for key in models["RBF"] if key.startswith("mean ")][-1]
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 "mean confidence of the RBF network in the largest window",
                 0.5,
                 models["RBF"][largest],

@@ -14,8 +14,8 @@ from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.objectives import PGD
 from farfield.objectives.attacks_values import log_confidence
 from farfield.report.confidence_figures import save_confidence_histograms, save_image_grid
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_models import (
     LENETS,
     METHODS,
@@ -48,28 +48,28 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Train our LeNets (shared), make adversarial noise, attack test images."""
     grid = {key: settings[key] for key in ("seed", "shown", "steps")}
     sampling = {key: settings[key] for key in ("seed", "samples", "sample_steps", "lenet")}
     mnist = {**grid, "lenet": settings["lenet"]}
     found = [
         *lenet_steps(settings["lenet"], request),
-        Step(
+        Stage(
             "noise mnist",
             mnist,
             partial(_attack_mnist, settings, request),
             needs=("train mnist-plain",),
         ),
         *(
-            Step(
+            Stage(
                 f"noise cifar10-{m}", {**grid, "m": m}, partial(_attack_cifar, m, settings, request)
             )
             for m in METHODS
         ),
     ]
     found += [
-        Step(
+        Stage(
             f"samples {name}",
             {**sampling, "network": name},
             partial(_samples, settings, request),
@@ -99,17 +99,17 @@ def _attack(model: Any, noise: Any, settings: Settings) -> Result:
     }
 
 
-def _attack_mnist(settings: Settings, request: Request, trained: Result) -> Result:
+def _attack_mnist(settings: Settings, request: RunRequest, trained: Result) -> Result:
     noise = draw_noise(read_set(request, "mnist", 500), settings["shown"], settings["seed"])
     return _attack(network_of(trained), noise, settings)
 
 
-def _attack_cifar(method: str, settings: Settings, request: Request) -> Result:
+def _attack_cifar(method: str, settings: Settings, request: RunRequest) -> Result:
     noise = draw_noise(read_set(request, "cifar10", 500), settings["shown"], settings["seed"])
     return _attack(read_network(request, f"cifar10-{method}"), noise, settings)
 
 
-def _samples(settings: Settings, request: Request, trained: Result) -> Result:
+def _samples(settings: Settings, request: RunRequest, trained: Result) -> Result:
     """Attack the labels of test images; how sure is the network of what comes out?"""
     count, steps = settings["samples"], settings["sample_steps"]
     attack = Attack(PGD(0.3, steps, max(0.0075, 2.5 * 0.3 / steps)))
@@ -130,9 +130,9 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     table = _joined(results)
     cifar = {method: results[f"noise cifar10-{method}"] for method in METHODS}
     pictures = [
-        Picture("figure-2", _CAPTION_2, partial(_grid, {"plain": results["noise mnist"]})),
-        Picture("figure-3", _CAPTION_3, partial(_grid, cifar)),
-        Picture("figure-4", _CAPTION_4, partial(_histograms, table)),
+        Figure("figure-2", _CAPTION_2, partial(_grid, {"plain": results["noise mnist"]})),
+        Figure("figure-3", _CAPTION_3, partial(_grid, cifar)),
+        Figure("figure-4", _CAPTION_4, partial(_histograms, table)),
     ]
     rows: list[list[Value]] = [
         [name, len(each["before"]), float(each["before"].mean()), float(each["after"].mean())]
@@ -143,7 +143,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     return Findings(
         _summary(table),
         _compare(table, settings),
-        [Table("noise", caption, columns, rows)],
+        [ResultTable("noise", caption, columns, rows)],
         pictures,
     )
 
@@ -197,13 +197,13 @@ def _joined(results: Mapping[str, Result]) -> ConfidenceTable:
     return joined
 
 
-def _compare(table: ConfidenceTable, settings: Settings) -> list[Comparison]:
+def _compare(table: ConfidenceTable, settings: Settings) -> list[PaperComparison]:
     why = (
         f"{settings['samples']} images and {settings['sample_steps']} steps, and our own training "
         "of the network."
     )
     return [
-        Comparison(
+        PaperComparison(
             f"mnist-{model.model}: MMC on adversarial samples",
             TABLE_1[f"mnist-{model.model}"]["adversarial samples"][0],
             model["adversarial samples"].mmc,

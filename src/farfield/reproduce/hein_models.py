@@ -14,7 +14,7 @@ from farfield.estimators.images import ImageSettings, train_images
 from farfield.networks.lenet import lenet
 from farfield.networks.resnet import read_hein2019
 from farfield.objectives import ACET, CEDA, NLL, ImageNoise, Objective
-from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 
 METHODS = ("plain", "ceda", "acet")
 RESNETS = tuple(f"{data}-{method}" for data in ("cifar10", "svhn") for method in METHODS)
@@ -45,13 +45,13 @@ def lenet_settings(quick: bool, seed: int) -> Settings:
     }  # fmt: skip
 
 
-def lenet_steps(settings: Settings, request: Request) -> list[Step]:
+def lenet_steps(settings: Settings, request: RunRequest) -> list[Stage]:
     """Train the three LeNets; experiments that ask for the same ones share them."""
     found = []
     for method in METHODS:
         warm = method == "acet" and settings["warm_start"]
         found.append(
-            Step(
+            Stage(
                 f"train mnist-{method}",
                 {**settings, "method": method},
                 partial(_train, method, settings, request),
@@ -62,7 +62,7 @@ def lenet_steps(settings: Settings, request: Request) -> list[Step]:
     return found
 
 
-def _train(method: str, settings: Settings, request: Request, start: Any = None) -> Result:
+def _train(method: str, settings: Settings, request: RunRequest, start: Any = None) -> Result:
     """Train one LeNet; every epoch is kept, so that a kill loses at most one."""
     data = read_set(request, "mnist train")
     labels = read_labels(request, "mnist train")
@@ -109,13 +109,13 @@ class _Lenet(nn.Module):
             self.net = lenet()
 
 
-def read_network(request: Request, name: str) -> nn.Module:
+def read_network(request: RunRequest, name: str) -> nn.Module:
     """Read one of the authors' networks."""
     assert request.data_dir is not None
     return read_hein2019(request.data_dir / "hein2019" / f"{name}.npz").requires_grad_(False)
 
 
-def read_set(request: Request, name: str, count: int | None = None) -> Tensor:
+def read_set(request: RunRequest, name: str, count: int | None = None) -> Tensor:
     """Read images in [0, 1], channels first; ``gray`` is CIFAR-10 in gray, 28 x 28."""
     assert request.data_dir is not None
     if name == "gray":
@@ -124,7 +124,7 @@ def read_set(request: Request, name: str, count: int | None = None) -> Tensor:
     return torch.from_numpy(images[:count])
 
 
-def read_labels(request: Request, name: str, count: int | None = None) -> Tensor:
+def read_labels(request: RunRequest, name: str, count: int | None = None) -> Tensor:
     """Read the labels that belong to :func:`read_set`."""
     assert request.data_dir is not None
     labels = read_images(request.data_dir / IMAGES[name]).labels

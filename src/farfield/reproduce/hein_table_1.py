@@ -12,8 +12,8 @@ from farfield.evaluate import Attack, confidence_table
 from farfield.objectives import PGD
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_models import (
     LENETS,
     METHODS,
@@ -55,7 +55,7 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Train our LeNets, then evaluate every network."""
     lenets = [name for name in settings["networks"] if name in LENETS]
     keys = ("seed", "images", "noise", "attacked", "noise_steps", "sample_steps")
@@ -64,7 +64,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
     for name in settings["networks"]:
         own = name in LENETS
         found.append(
-            Step(
+            Stage(
                 f"evaluate {name}",
                 {**fixed, "network": name, **({"lenet": settings["lenet"]} if own else {})},
                 partial(_evaluate, name, settings, request),
@@ -74,7 +74,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
     return found
 
 
-def _evaluate(name: str, settings: Settings, request: Request, trained: Any = None) -> Result:
+def _evaluate(name: str, settings: Settings, request: RunRequest, trained: Any = None) -> Result:
     data, method = name.split("-")
     count = settings["images"]
     model: Any = network_of(trained) if trained is not None else read_network(request, name)
@@ -108,7 +108,7 @@ def _evaluate(name: str, settings: Settings, request: Request, trained: Any = No
 
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Put every row beside the paper's."""
-    comparisons: list[Comparison] = []
+    comparisons: list[PaperComparison] = []
     rows: list[list[Value]] = []
     for name in settings["networks"]:
         result = results[f"evaluate {name}"]
@@ -123,11 +123,11 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "Mean maximal confidence, and detection by confidence. The cifar10 and svhn networks are "
         "the authors'; the mnist ones were trained here."
     )
-    picture = Picture("mmc", _CAPTION, _figure(settings, results))
+    picture = Figure("mmc", _CAPTION, _figure(settings, results))
     return Findings(
         _summary(settings, comparisons),
         comparisons,
-        [Table("table-1", caption, columns, rows)],
+        [ResultTable("table-1", caption, columns, rows)],
         [picture],
     )
 
@@ -135,10 +135,10 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
 _CAPTION = "Mean maximal confidence: ours (bars) and published (orange marks)."
 
 
-def _compare(name: str, result: Result, settings: Settings) -> list[Comparison]:
+def _compare(name: str, result: Result, settings: Settings) -> list[PaperComparison]:
     published = TABLE_1[name]
     found = [
-        Comparison(
+        PaperComparison(
             f"{name}: test error, %",
             published["error"][0],
             100 * result["error"],
@@ -154,7 +154,7 @@ def _compare(name: str, result: Result, settings: Settings) -> list[Comparison]:
         for place, column in enumerate(COLUMNS[: len(values)]):
             ours = result["rows"][data][place]
             found.append(
-                Comparison(
+                PaperComparison(
                     f"{name} on {data}: {column}",
                     values[place],
                     ours,
@@ -182,7 +182,7 @@ def _why(name: str, data: str, settings: Settings) -> str:
     return f"Different here: {'; '.join(reasons)}."
 
 
-def _summary(settings: Settings, comparisons: Sequence[Comparison]) -> list[str]:
+def _summary(settings: Settings, comparisons: Sequence[PaperComparison]) -> list[str]:
     theirs = [
         c for c in comparisons if not c.quantity.startswith("mnist") and "error" not in c.quantity
     ]

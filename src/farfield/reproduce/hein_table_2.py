@@ -14,8 +14,8 @@ from farfield.exact import at_infinity, first_reaching
 from farfield.graph import capture
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_models import (
     LENETS,
     NEEDS,
@@ -49,7 +49,7 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Chunks of images for each network, then exact crossings and limits."""
     networks = settings["networks"]
     lenets = [name for name in networks if name in LENETS]
@@ -62,7 +62,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
         for start in range(0, settings["images"], CHUNK):
             count = min(CHUNK, settings["images"] - start)
             found.append(
-                Step(
+                Stage(
                     f"{name}: images {start} to {start + count}",
                     {**fixed, "ratio": settings["ratio"]},
                     partial(_scan, name, start, count, settings, request),
@@ -70,7 +70,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
                 )
             )
         found += [
-            Step(
+            Stage(
                 f"{name}: exact image {image}",
                 {**fixed, "image": image},
                 partial(_exact, name, image, settings, request),
@@ -81,7 +81,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
     return found
 
 
-def _network(name: str, request: Request, trained: Any) -> nn.Module:
+def _network(name: str, request: RunRequest, trained: Any) -> nn.Module:
     return network_of(trained) if trained is not None else read_network(request, name)
 
 
@@ -96,7 +96,7 @@ def _images(name: str, start: int, count: int, seed: int) -> Tensor:
 
 
 def _scan(
-    name: str, start: int, count: int, settings: Settings, request: Request, trained: Any = None
+    name: str, start: int, count: int, settings: Settings, request: RunRequest, trained: Any = None
 ) -> Result:
     """First crossing of a grid of factors, refined; what bisection finds; clipped confidence."""
     model = _network(name, request, trained)
@@ -153,7 +153,7 @@ def _bisect(model: nn.Module, images: Tensor, low: Any, high: Any) -> Any:
 
 
 def _exact(
-    name: str, image: int, settings: Settings, request: Request, trained: Any = None
+    name: str, image: int, settings: Settings, request: RunRequest, trained: Any = None
 ) -> Result:
     """The exact first crossing of one image, and from where on it is never below."""
     x = _images(name, image, 1, settings["seed"])[0].double()
@@ -191,11 +191,11 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     caption = (
         "Uniform images times alpha; overconfident: some alpha gives more than 95% when clipped."
     )
-    tables = [Table("table-2", caption, columns, rows)]
+    tables = [ResultTable("table-2", caption, columns, rows)]
     exact = _exact_table(results)
     if exact.rows:
         tables.append(exact)
-    picture = Picture("factors", _CAPTION, _figure(found))
+    picture = Figure("factors", _CAPTION, _figure(found))
     return Findings(_summary(settings, exact), comparisons, tables, [picture])
 
 
@@ -206,7 +206,7 @@ def _published(name: str) -> float | None:
     return TABLE_2[name][1] if name in TABLE_2 else None
 
 
-def _compare(name: str, median: float, over: float, settings: Settings) -> list[Comparison]:
+def _compare(name: str, median: float, over: float, settings: Settings) -> list[PaperComparison]:
     if name not in TABLE_2:
         return []
     why = f"{settings['images']} images in place of 10,000"
@@ -214,7 +214,7 @@ def _compare(name: str, median: float, over: float, settings: Settings) -> list[
     factor, share = TABLE_2[name]
     beyond = factor >= LARGEST
     return [
-        Comparison(
+        PaperComparison(
             f"{name}: median alpha",
             "> 1e6" if beyond else factor,
             ("> 1e6" if median > LARGEST else median),
@@ -223,7 +223,7 @@ def _compare(name: str, median: float, over: float, settings: Settings) -> list[
             tolerance=0.15 * factor,
             agrees=(median > LARGEST) if beyond else None,
         ),
-        Comparison(
+        PaperComparison(
             f"{name}: % overconfident after clipping",
             share,
             over,
@@ -234,7 +234,7 @@ def _compare(name: str, median: float, over: float, settings: Settings) -> list[
     ]
 
 
-def _exact_table(results: Mapping[str, Result]) -> Table:
+def _exact_table(results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = []
     for key, each in results.items():
         if ": exact image " not in key:
@@ -249,10 +249,10 @@ def _exact_table(results: Mapping[str, Result]) -> Table:
         "network", "image", "exact first alpha", "alpha on the grid", "alpha by bisection",
         "never below 99.9% from, at most", "pieces until there",
     ]  # fmt: skip
-    return Table("exact", "Exact first crossings of some images.", columns, rows)
+    return ResultTable("exact", "Exact first crossings of some images.", columns, rows)
 
 
-def _summary(settings: Settings, exact: Table) -> list[str]:
+def _summary(settings: Settings, exact: ResultTable) -> list[str]:
     sentences = [
         "The smallest factor is searched on a grid from 1 on and then refined, because confidence "
         "is not monotone along a ray; a bisection from 1 to 1e6, the obvious way, may find a later "

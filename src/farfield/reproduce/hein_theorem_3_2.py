@@ -12,8 +12,8 @@ from farfield.datasets import half_moons, nine_clusters
 from farfield.estimators import RBFClassifier
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 NAME = "hein-theorem-3-2"
 TITLE = "RBF networks: the radius of Theorem 3.2 against the measured confidence"
@@ -36,11 +36,11 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each network."""
     fixed = {key: settings[key] for key in ("seed", "directions", "rings", "epochs", "epsilons")}
     return [
-        Step(
+        Stage(
             f"{data}, {centres} centres, gamma {gamma}",
             {**fixed, "data": data, "centres": centres, "gamma": gamma},
             partial(_evaluate, data, centres, gamma, settings),
@@ -113,7 +113,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     broken = [row for row in rows if float(row[6] or 0.0) > float(row[2] or 0.0)]
     ratios = [float(row[5]) for row in rows if isinstance(row[5], float)]
     comparisons = [
-        Comparison(
+        PaperComparison(
             "points beyond the certified radius with a class more than ε from 1/K, networks x ε",
             0,
             len(broken),
@@ -128,8 +128,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "The network is unsure wherever it has seen nothing, which no ReLU network can be; the "
         "price is that it has to have centres near everything it should know.",
     ]
-    picture = Picture("radii", _CAPTION, _figure(settings, results))
-    return Findings(summary, comparisons, [Table("radii", caption, columns, rows)], [picture])
+    picture = Figure("radii", _CAPTION, _figure(settings, results))
+    return Findings(summary, comparisons, [ResultTable("radii", caption, columns, rows)], [picture])
 
 
 _CAPTION = (

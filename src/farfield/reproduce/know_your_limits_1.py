@@ -22,9 +22,9 @@ from farfield.reproduce.drawing import (
     shuffled_colours,
     tidy,
 )
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
-from farfield.reproduce.surfaces import Grid, Window, gradient_surfaces, score_surfaces
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.surfaces import SurfaceGrid, Window, gradient_surfaces, score_surfaces
 
 NAME = "know-your-limits-1"
 TITLE = "Nine clusters: entropy surface, exact polytopes, gradient magnitude"
@@ -40,11 +40,11 @@ def settings(quick: bool, seed: int) -> Settings:
     return {"seed": seed, "step": 0.1, "epochs": 100, "networks": 8 if quick else 40}
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each trained network."""
     fixed = {name: settings[name] for name in ("step", "epochs")}
     return [
-        Step(f"network {seed}", {**fixed, "seed": seed}, partial(_evaluate, seed, settings))
+        Stage(f"network {seed}", {**fixed, "seed": seed}, partial(_evaluate, seed, settings))
         for seed in range(settings["seed"], settings["seed"] + settings["networks"])
     ]
 
@@ -64,7 +64,7 @@ def _evaluate(seed: int, settings: Settings) -> Result:
     zeros, dead = plane.slope == 0, (plane.slope == 0).all(dim=(1, 2))
     has_zero = zeros.any(dim=2).any(dim=1)
     area = plane.areas / plane.areas.sum()
-    grid = Grid.of(WINDOW, settings["step"])
+    grid = SurfaceGrid.of(WINDOW, settings["step"])
     V = linearize(network, grid.points).V
     scores = score_surfaces(network, ["predictive_entropy"], grid)
     slopes = gradient_surfaces(network, ["predictive_entropy"], grid)
@@ -99,14 +99,14 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     clusters = nine_clusters(settings["seed"] + number)
     caption = f"{_CAPTION} Shown is {nearest}, whose share is nearest to 6.3%."
     pictures = [
-        Picture("figure-1", caption, _figure(shown, (clusters.X, clusters.y))),
-        Picture("shares", _CAPTION_SHARES, _histogram(shares)),
+        Figure("figure-1", caption, _figure(shown, (clusters.X, clusters.y))),
+        Figure("shares", _CAPTION_SHARES, _histogram(shares)),
     ]
     first = results[f"network {settings['seed']}"]["share_points"]
     return Findings(_summary(results), _compare(first, shares), [_table(results)], pictures)
 
 
-def _table(results: Mapping[str, Result]) -> Table:
+def _table(results: Mapping[str, Result]) -> ResultTable:
     shown = {
         "accuracy": "accuracy",
         "regions": "regions",
@@ -119,10 +119,10 @@ def _table(results: Mapping[str, Result]) -> Table:
         [name, *(each[key] for key in shown)] for name, each in results.items()
     ]
     caption = "Networks of 2-5-5-9 units with different seeds of data and training, in [-5, 5]^2."
-    return Table("networks", caption, ["network", *shown.values()], rows)
+    return ResultTable("networks", caption, ["network", *shown.values()], rows)
 
 
-def _compare(first: float, shares: Any) -> list[Comparison]:
+def _compare(first: float, shares: Any) -> list[PaperComparison]:
     """The published share beside that of the first network, and of all."""
     why = (
         "One network on one draw of clusters is published, and neither its seed nor the clusters' "
@@ -136,7 +136,7 @@ def _compare(first: float, shares: Any) -> list[Comparison]:
         ),
     }
     return [
-        Comparison(quantity, PUBLISHED, share, "footnote 6", why, tolerance=0.01)
+        PaperComparison(quantity, PUBLISHED, share, "footnote 6", why, tolerance=0.01)
         for quantity, share in ours.items()
     ]
 

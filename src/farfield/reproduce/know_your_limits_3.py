@@ -22,11 +22,11 @@ from farfield.reproduce.drawing import (
     draw_points,
     draw_surface,
 )
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
 from farfield.reproduce.surfaces import (
-    Grid,
+    SurfaceGrid,
     Window,
     gradient_surfaces,
     polar_surfaces,
@@ -61,11 +61,11 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model: train it and evaluate all its surfaces."""
     shared = {name: value for name, value in settings.items() if name != "models"}
     return [
-        Step(name, {**shared, "model": name}, partial(_evaluate, name, settings))
+        Stage(name, {**shared, "model": name}, partial(_evaluate, name, settings))
         for name in settings["models"]
     ]
 
@@ -77,8 +77,10 @@ def _evaluate(name: str, settings: Settings) -> Result:
     network = capture(model)
     metrics = _metrics(name)
     few = "dropout" in name or "backprop" in name
-    shown = score_surfaces(network, metrics, Grid.of(WINDOW, settings["step"]), few)
-    slopes = gradient_surfaces(network, metrics, Grid.of(GRADIENT_WINDOW, settings["step"]), few)
+    shown = score_surfaces(network, metrics, SurfaceGrid.of(WINDOW, settings["step"]), few)
+    slopes = gradient_surfaces(
+        network, metrics, SurfaceGrid.of(GRADIENT_WINDOW, settings["step"]), few
+    )
     polar = polar_surfaces(
         network, metrics, moons.X.mean(axis=0), directions=settings["directions"], few=few
     )
@@ -120,15 +122,15 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     pairs = [pair for pair in FIGURE_3 if pair[0] in results]
     pictures = []
     if pairs:
-        pictures.append(Picture("figure-3", _CAPTION_3, _columns(pairs, results, data)))
-        pictures.append(Picture("figure-3-infinity", _CAPTION_DISC, _discs([pairs], results, data)))
+        pictures.append(Figure("figure-3", _CAPTION_3, _columns(pairs, results, data)))
+        pictures.append(Figure("figure-3-infinity", _CAPTION_DISC, _discs([pairs], results, data)))
     if single:
         rows = [[(name, metric) for metric in OF_ONE] for name in single]
-        pictures.append(Picture("figure-5", _CAPTION_5, _matrix(rows, results, data)))
+        pictures.append(Figure("figure-5", _CAPTION_5, _matrix(rows, results, data)))
     if several:
         rows = [[(name, metric) for metric in OF_SEVERAL] for name in several]
-        pictures.append(Picture("figure-6", _CAPTION_6, _matrix(rows, results, data)))
-        pictures.append(Picture("figure-6-infinity", _CAPTION_DISC, _discs(rows, results, data)))
+        pictures.append(Figure("figure-6", _CAPTION_6, _matrix(rows, results, data)))
+        pictures.append(Figure("figure-6-infinity", _CAPTION_DISC, _discs(rows, results, data)))
     return Findings(_summary(results), _compare(results), [_table(results)], pictures)
 
 
@@ -206,7 +208,7 @@ def _short(name: str) -> str:
     return name.replace("Bayes by backprop, ", "Bayes by backprop,\n")
 
 
-def _table(results: Mapping[str, Result]) -> Table:
+def _table(results: Mapping[str, Result]) -> ResultTable:
     rows = []
     for name, result in results.items():
         means = [
@@ -223,16 +225,16 @@ def _table(results: Mapping[str, Result]) -> Table:
         *(f"{TITLES[m]} at infinity (mean)" for m in RANGES if m != "expected_entropy"),
     ]
     caption = "Validation points, and what is left of each score at infinity; entropies in bits."
-    return Table("models", caption, columns, rows)
+    return ResultTable("models", caption, columns, rows)
 
 
-def _compare(results: Mapping[str, Result]) -> list[Comparison]:
+def _compare(results: Mapping[str, Result]) -> list[PaperComparison]:
     comparisons = []
     lows = [each["authors_mi"] for name, each in results.items() if name in SEVERAL]
     if lows:
         low, high = min(pair[0] for pair in lows), max(pair[1] for pair in lows)
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 "range of mutual information, averaged over classes as in the authors' code",
                 "4 to 5",
                 f"{low:.2f} to {high:.2f}",
@@ -246,7 +248,7 @@ def _compare(results: Mapping[str, Result]) -> list[Comparison]:
             continue
         top = float(results[name]["score mutual_information"].max())
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 f"largest mutual information shown, {name}",
                 "4 to 5",
                 round(top, 4),
@@ -257,7 +259,7 @@ def _compare(results: Mapping[str, Result]) -> list[Comparison]:
         )
     if "MC dropout" in results:
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 "largest class variance shown, MC dropout",
                 0.0,
                 float(results["MC dropout"]["score class_variance"].max()),

@@ -25,7 +25,7 @@ from farfield.datasets import half_moons
 from farfield.errors import MissingDependency
 from farfield.estimators import BayesByBackpropClassifier, MCDropoutClassifier, ReLUClassifier
 from farfield.reproduce.claims import Claims
-from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings
 from farfield.reproduce.moon_models import SHARED
 from farfield.reproduce.search_findings import find
@@ -50,11 +50,11 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """One step for each model; its study resumes by itself."""
     fixed = {name: value for name, value in settings.items() if name != "models"}
     return [
-        Step(name, {**fixed, "model": name}, partial(_search, name, settings, request))
+        Stage(name, {**fixed, "model": name}, partial(_search, name, settings, request))
         for name in settings["models"]
     ]
 
@@ -64,7 +64,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     return find(settings, results)
 
 
-def _search(name: str, settings: Settings, request: Request) -> Result:
+def _search(name: str, settings: Settings, request: RunRequest) -> Result:
     """Run all configurations of one model in as many processes as allowed."""
     optuna = load_optuna()
     request.folder.mkdir(parents=True, exist_ok=True)

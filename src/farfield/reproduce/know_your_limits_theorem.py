@@ -20,7 +20,7 @@ from farfield.estimators import (
 from farfield.exact import at_infinity, linearize
 from farfield.graph import capture
 from farfield.graph.network import Network
-from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings
 from farfield.reproduce.surfaces import differentiable, score_in_bits
 from farfield.reproduce.theorem_findings import METRICS, find
@@ -45,19 +45,19 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model, one for small networks, one for the counterexamples."""
     fixed = {name: settings[name] for name in ("seed", "points", "exponents", "epochs")}
     trained = [
-        Step(name, {**fixed, "model": name}, partial(_follow, name, settings))
+        Stage(name, {**fixed, "model": name}, partial(_follow, name, settings))
         for name in settings["models"]
     ]
     count = settings["small_networks"]
     small = {"seed": settings["seed"], "networks": count}
     return [
         *trained,
-        Step("small networks", small, partial(_small_networks, settings["seed"], count)),
-        Step("counterexamples", {"version": 1}, _counterexamples),
+        Stage("small networks", small, partial(_small_networks, settings["seed"], count)),
+        Stage("counterexamples", {"version": 1}, _counterexamples),
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from farfield.files import replacing
-from farfield.reproduce.findings import Comparison, Findings, Table, Value, format_value
+from farfield.reproduce.findings import Findings, PaperComparison, ResultTable, Value, format_value
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; --good: #1a7f37; --bad: #b35900; }
@@ -114,7 +114,7 @@ def _write(path: Path, title: str, body: Sequence[str]) -> Path:
     return path
 
 
-def _comparisons(comparisons: Sequence[Comparison]) -> str:
+def _comparisons(comparisons: Sequence[PaperComparison]) -> str:
     names = ("quantity", "published", "ours", "difference", "agrees", "source", "why they differ")
     head = "".join(f"<th>{name}</th>" for name in names)
     rows = []
@@ -134,7 +134,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: ResultTable) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
     rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
     files = f"tables/{escape(table.name)}"

@@ -18,8 +18,8 @@ from farfield.objectives import NLL, Adversarial
 from farfield.report.decomposition import draw_decomposition
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.scores import expected_entropy, mutual_information
 
 NAME = "practical-classification"
@@ -44,11 +44,11 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each strength of adversarial training."""
     fixed = {name: value for name, value in settings.items() if name != "epsilons"}
     return [
-        Step(_name(epsilon), {**fixed, "epsilon": epsilon}, partial(_evaluate, epsilon, settings))
+        Stage(_name(epsilon), {**fixed, "epsilon": epsilon}, partial(_evaluate, epsilon, settings))
         for epsilon in settings["epsilons"]
     ]
 
@@ -116,7 +116,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     plain = results["plain"]
     row = next(each for each in plain["rows"] if each[0] == min(MEMBERS, plain["rows"][-1][0]))
     comparisons = [
-        Comparison(
+        PaperComparison(
             "accuracy on the training points, 4 members",
             PUBLISHED_ACCURACY,
             float(row[1]),
@@ -125,7 +125,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
             "un-squared weight decay is three times as strong beside it.",
             tolerance=0.005,
         ),
-        Comparison(
+        PaperComparison(
             "NLL on the training points, 4 members",
             PUBLISHED_NLL,
             float(row[2]),
@@ -134,7 +134,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
             "un-squared weight decay is three times as strong beside it.",
             tolerance=0.01,
         ),
-        Comparison(
+        PaperComparison(
             "where members are most diverse",
             "out of distribution: corners, gaps",
             _diversity(plain["where"]),
@@ -145,10 +145,10 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     ]
     ticks = np.linspace(-EDGE, EDGE, settings["grid"])
     pictures = [
-        Picture(f"figure-{index}", _CAPTION.format(name=name), _figure(each, ticks, data))
+        Figure(f"figure-{index}", _CAPTION.format(name=name), _figure(each, ticks, data))
         for index, (name, each) in enumerate(results.items())
     ]
-    pictures.append(Picture("members", _CAPTION_MEMBERS, _curves(results)))
+    pictures.append(Figure("members", _CAPTION_MEMBERS, _curves(results)))
     return Findings(_answers(results), comparisons, [_table(results)], pictures)
 
 
@@ -182,7 +182,7 @@ def _figure(result: Result, ticks: Any, data: Any) -> Any:
     )
 
 
-def _table(results: Mapping[str, Result]) -> Table:
+def _table(results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = [
         [name, int(row[0]), *map(float, row[1:])]
         for name, result in results.items()
@@ -192,7 +192,9 @@ def _table(results: Mapping[str, Result]) -> Table:
         "training", "members", "accuracy", "NLL", "accuracy, fresh", "NLL, fresh", "ECE, fresh",
         "blind share of directions (exact)",
     ]  # fmt: skip
-    return Table("spirals", "Training points, and fresh points of another seed.", columns, rows)
+    return ResultTable(
+        "spirals", "Training points, and fresh points of another seed.", columns, rows
+    )
 
 
 def _answers(results: Mapping[str, Result]) -> list[str]:

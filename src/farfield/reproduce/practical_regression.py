@@ -15,8 +15,8 @@ from farfield.objectives import Adversarial
 from farfield.report.figure import new_figure
 from farfield.report.mixture import draw_mixture
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 NAME = "practical-regression"
 TITLE = "A noisy cubic: four likelihoods, adversarial training on and off, 1 to 20 members"
@@ -42,10 +42,10 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, _request: Request) -> Sequence[Step]:
+def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each likelihood and objective: the largest ensemble holds the smaller ones."""
     return [
-        Step(
+        Stage(
             f"{likelihood}, {objective}",
             {**settings, "likelihood": likelihood, "objective": objective},
             partial(_evaluate, likelihood, objective, settings),
@@ -114,7 +114,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     losses = results["gaussian, nll"]["losses"]
     published = float(np.mean(PUBLISHED_LOSSES))
     comparisons = [
-        Comparison(
+        PaperComparison(
             "final loss of a member (Gaussian NLL on the 40 points), mean",
             round(published, 3),
             float(losses.mean()),
@@ -124,7 +124,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
             "the targets inside. Noise of deviation 3 allows 2.52.",
             tolerance=0.1,
         ),
-        Comparison(
+        PaperComparison(
             "band of a member in the figure",
             "sqrt(sigma)",
             "sigma",
@@ -133,7 +133,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
             "variance, so the deviation is sigma; the notebook's left panels draw sqrt(sigma).",
             agrees=False,
         ),
-        Comparison(
+        PaperComparison(
             "variance of the Laplace distribution L(mu, sigma)",
             "sigma",
             "2 sigma^2",
@@ -144,8 +144,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         ),
     ]
     pictures = [
-        Picture("figure", _CAPTION, _bands(results["gaussian, nll"])),
-        Picture("members", _CAPTION_MEMBERS, _members(results)),
+        Figure("figure", _CAPTION, _bands(results["gaussian, nll"])),
+        Figure("members", _CAPTION_MEMBERS, _members(results)),
     ]
     return Findings(_answers(settings, results), comparisons, [table], pictures)
 
@@ -182,7 +182,7 @@ def _of(result: Result, members: int) -> Any:
     return rows[rows[:, 0] == members][:, 1:]
 
 
-def _table(results: Mapping[str, Result]) -> Table:
+def _table(results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = []
     for name, result in results.items():
         likelihood, objective = name.split(", ")
@@ -198,7 +198,7 @@ def _table(results: Mapping[str, Result]) -> Table:
         "Means over repeats; fresh points inside of [-4, 4] and with 4 < |x| < 6. Coverage is of "
         "the central 95% interval."
     )
-    return Table("cubic", caption, columns, rows)
+    return ResultTable("cubic", caption, columns, rows)
 
 
 def _answers(settings: Settings, results: Mapping[str, Result]) -> list[str]:

@@ -19,8 +19,8 @@ import torch
 import farfield
 from farfield.errors import InputError, MissingDependency
 from farfield.files import replacing
-from farfield.reproduce.experiment import Experiment, Request, Result, Settings
-from farfield.reproduce.findings import Comparison, Findings
+from farfield.reproduce.experiment import Experiment, Result, RunRequest, Settings
+from farfield.reproduce.findings import Findings, PaperComparison
 from farfield.reproduce.page import write_overview, write_page
 from farfield.reproduce.store import Store
 from farfield.reproduce.tables import write_table
@@ -51,7 +51,7 @@ class Outcome:
 
 def run_experiment(
     experiment: Experiment,
-    request: Request,
+    request: RunRequest,
     *,
     changes: Settings | None = None,
     progress: Progress | None = None,
@@ -99,7 +99,7 @@ def run_experiment(
 
 
 def run_all(
-    experiments: Mapping[str, Experiment], request: Request, *, progress: Progress
+    experiments: Mapping[str, Experiment], request: RunRequest, *, progress: Progress
 ) -> list[Outcome]:
     """Run every experiment that can be run here, and write a page that leads to all of them."""
     outcomes: list[Outcome] = []
@@ -151,7 +151,7 @@ def _silent(_text: str) -> None:
 
 def _write(
     experiment: Experiment,
-    request: Request,
+    request: RunRequest,
     settings: Settings,
     findings: Findings,
     times: Mapping[str, float],
@@ -191,14 +191,14 @@ def _write(
     )
 
 
-def _write_overview(request: Request, outcomes: list[Outcome]) -> None:
+def _write_overview(request: RunRequest, outcomes: list[Outcome]) -> None:
     entries = [vars(outcome) for outcome in outcomes]
     mode = "quick" if request.quick else "full"
     run = {"mode": mode, "seed": request.seed, "versions": versions()}
     write_overview(request.folder / "index.html", entries, run)
 
 
-def _as_json(each: Comparison) -> dict[str, Any]:
+def _as_json(each: PaperComparison) -> dict[str, Any]:
     return {**vars(each), "difference": each.difference, "agrees": each.agreement}
 
 

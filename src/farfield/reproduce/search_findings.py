@@ -10,7 +10,7 @@ import numpy as np
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, Settings
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 # Table 1 of the paper.
 BEST: dict[str, dict[str, Any]] = {
@@ -32,9 +32,9 @@ AXES = {
 def find(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Collect everything that goes on the page."""
     pictures = [
-        Picture("coordinates", _CAPTION, _coordinates(results)),
-        Picture("importances", _CAPTION_IMPORTANCE, _importances(results)),
-        Picture("rates", _CAPTION_RATES, _rates(results)),
+        Figure("coordinates", _CAPTION, _coordinates(results)),
+        Figure("importances", _CAPTION_IMPORTANCE, _importances(results)),
+        Figure("rates", _CAPTION_RATES, _rates(results)),
     ]
     comparisons = [each for name, result in results.items() for each in _compare(name, result)]
     tables = [_best(results), *(_all(name, result) for name, result in results.items())]
@@ -53,14 +53,14 @@ def _sorted(trials: list[Any]) -> list[Any]:
     return sorted(trials, key=lambda trial: trial["auc"], reverse=True)
 
 
-def _compare(name: str, result: Result) -> list[Comparison]:
+def _compare(name: str, result: Result) -> list[PaperComparison]:
     trials, importance = result["trials"], result["importance"]
     best = _sorted(trials)[0]
     if name not in BEST:
         good = [trial["rho_init"] for trial in trials if trial["accuracy"] >= 0.95]
         wide = f", with rho init from {min(good):.1f} to {max(good):.1f}" if good else ""
         return [
-            Comparison(
+            PaperComparison(
                 f"{name}: is there a suitable configuration?",
                 "none found after extensive search",
                 f"AUC {best['auc']:.4f}, accuracy {best['accuracy']:.3f}",
@@ -80,7 +80,7 @@ def _compare(name: str, result: Result) -> list[Comparison]:
     )
     share = {key: f"{value:.0%} of the spread of the AUC" for key, value in importance.items()}
     return [
-        Comparison(
+        PaperComparison(
             f"{name}: hidden layers of the best",
             str(published["hidden"]),
             str(best["hidden"]),
@@ -88,7 +88,7 @@ def _compare(name: str, result: Result) -> list[Comparison]:
             f"{unsaid}, and the number of layers explains {share['layers']}.",
             agrees=published["hidden"] == best["hidden"],
         ),
-        Comparison(
+        PaperComparison(
             f"{name}: dropout rate of the best",
             published["dropout"],
             best["dropout"],
@@ -96,7 +96,7 @@ def _compare(name: str, result: Result) -> list[Comparison]:
             f"{unsaid}, and the dropout rate explains {share['dropout']}.",
             tolerance=0.05,
         ),
-        Comparison(
+        PaperComparison(
             f"{name}: learning rate of the best",
             published["learning_rate"],
             best["learning_rate"],
@@ -107,7 +107,7 @@ def _compare(name: str, result: Result) -> list[Comparison]:
     ]
 
 
-def _best(results: Mapping[str, Result]) -> Table:
+def _best(results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = [
         [
             name,
@@ -128,10 +128,10 @@ def _best(results: Mapping[str, Result]) -> Table:
         "model", "rank", "hidden", "learning rate", "dropout", "rho init", "KL weight", "AUC",
         "accuracy", "NLL",
     ]  # fmt: skip
-    return Table("best", "The five best configurations of each model.", columns, rows)
+    return ResultTable("best", "The five best configurations of each model.", columns, rows)
 
 
-def _all(name: str, result: Result) -> Table:
+def _all(name: str, result: Result) -> ResultTable:
     keys = ["hidden", "learning_rate", "dropout", "rho_init", "kl_weight", "auc", "accuracy", "nll"]
     keys = [key for key in keys if key in result["trials"][0]]
     rows: list[list[Value]] = [
@@ -139,7 +139,7 @@ def _all(name: str, result: Result) -> Table:
         for trial in result["trials"]
     ]
     slug = name.lower().replace(" ", "-")
-    return Table(f"trials-{slug}", f"Every configuration of {name}.", keys, rows)
+    return ResultTable(f"trials-{slug}", f"Every configuration of {name}.", keys, rows)
 
 
 def _summary(settings: Settings, results: Mapping[str, Result]) -> list[str]:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from farfield.files import replacing
-from farfield.reproduce.experiment import Result, Step
+from farfield.reproduce.experiment import Result, Stage
 
 # The name under which an archive keeps everything that is not an array.
 PLAIN = "plain_json"
 
 
-def settings_hash(experiment: str, step: Step) -> str:
+def settings_hash(experiment: str, step: Stage) -> str:
     """Fingerprint what a result depends on.
 
-    >>> one, other = Step("a", {"n": 1}, dict), Step("a", {"n": 2}, dict)
+    >>> one, other = Stage("a", {"n": 1}, dict), Stage("a", {"n": 2}, dict)
     >>> settings_hash("x", one) == settings_hash("x", other), len(settings_hash("x", one))
     (False, 12)
     """
@@ -42,12 +42,12 @@ class Store:
         self._folder = folder
         self._experiment = experiment
 
-    def path(self, step: Step) -> Path:
+    def path(self, step: Stage) -> Path:
         """Where the result of a step is kept."""
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", step.name).strip("-")
         return self._folder / f"{slug}-{settings_hash(self._experiment, step)}.npz"
 
-    def load(self, step: Step) -> Result | None:
+    def load(self, step: Stage) -> Result | None:
         """Return a kept result, or None if there is none that can be read."""
         path = self.path(step)
         try:
@@ -60,7 +60,7 @@ class Store:
             return None
         return {**plain, **arrays}
 
-    def save(self, step: Step, result: Mapping[str, Any]) -> None:
+    def save(self, step: Stage, result: Mapping[str, Any]) -> None:
         """Keep a result: arrays as they are, everything else as JSON."""
         arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in result.items() if name not in arrays}

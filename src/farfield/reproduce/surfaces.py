@@ -28,10 +28,10 @@ DISAGREEMENT = frozenset({"class_variance", "mutual_information"})
 
 
 @dataclass(frozen=True)
-class Grid:
+class SurfaceGrid:
     """A rectangular grid of points in the plane.
 
-    >>> grid = Grid.of((0.0, 1.0, 0.0, 2.0), 0.5)
+    >>> grid = SurfaceGrid.of((0.0, 1.0, 0.0, 2.0), 0.5)
     >>> grid.shape, grid.points[-1].tolist()
     ((5, 3), [1.0, 2.0])
     """
@@ -40,7 +40,7 @@ class Grid:
     y: Floats
 
     @classmethod
-    def of(cls, window: Window, step: float) -> Grid:
+    def of(cls, window: Window, step: float) -> SurfaceGrid:
         """Cover a window ``(left, right, low, high)``, its edges included."""
         left, right, low, high = window
         return cls(
@@ -70,7 +70,7 @@ def score_in_bits(name: str, p: Any) -> Any:
 
 
 def score_surfaces(
-    network: Network, names: Sequence[str], grid: Grid, few: bool = False
+    network: Network, names: Sequence[str], grid: SurfaceGrid, few: bool = False
 ) -> dict[str, NDArray[np.float32]]:
     """Evaluate scores on a grid, ``(rows, columns)`` each, in one pass over the network.
 
@@ -85,7 +85,7 @@ def score_surfaces(
 
 
 def gradient_surfaces(
-    network: Network, names: Sequence[str], grid: Grid, few: bool = False
+    network: Network, names: Sequence[str], grid: SurfaceGrid, few: bool = False
 ) -> dict[str, NDArray[np.float32]]:
     """Evaluate the gradient magnitudes of scores on a grid, ``(rows, columns)`` each."""
     points = torch.from_numpy(grid.points)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from farfield.files import replacing
 from farfield.report.latex import escape
-from farfield.reproduce.findings import Table, Value, format_value
+from farfield.reproduce.findings import ResultTable, Value, format_value
 
 _SYMBOLS = {
     "±": r"$\pm$",
@@ -18,7 +18,7 @@ _SYMBOLS = {
 }
 
 
-def write_table(table: Table, folder: Path) -> list[Path]:
+def write_table(table: ResultTable, folder: Path) -> list[Path]:
     """Write ``folder/name.csv`` and ``folder/name.tex``."""
     paths = []
     for ending, text in ((".csv", to_csv(table)), (".tex", to_latex(table))):
@@ -29,10 +29,10 @@ def write_table(table: Table, folder: Path) -> list[Path]:
     return paths
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: ResultTable) -> str:
     r"""Write a table with full precision.
 
-    >>> to_csv(Table("t", "", ["a", "b"], [[1, 0.1], ["x, y", None]]))
+    >>> to_csv(ResultTable("t", "", ["a", "b"], [[1, 0.1], ["x, y", None]]))
     'a,b\n1,0.1\n"x, y",\n'
     """
     buffer = io.StringIO()
@@ -43,10 +43,10 @@ def to_csv(table: Table) -> str:
     return buffer.getvalue()
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ResultTable) -> str:
     r"""Write a table for LaTeX with booktabs; numbers stand on the right.
 
-    >>> print(to_latex(Table("t", "50% of a_b", ["a", "b"], [["x", 0.5]])))
+    >>> print(to_latex(ResultTable("t", "50% of a_b", ["a", "b"], [["x", 0.5]])))
     \begin{table}
       \centering
       \caption{50\% of a\_b}

@@ -10,7 +10,7 @@ import numpy as np
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import TITLES, tidy
 from farfield.reproduce.experiment import Result
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 METRICS = (
     "one_minus_max_probability",
@@ -37,9 +37,9 @@ def find(results: Mapping[str, Result]) -> Findings:
         if name not in ("small networks", "counterexamples")
     }
     pictures = [
-        Picture("gradients", _CAPTION, _curves(models, "gradient", with_p=True)),
-        Picture("gaps", _CAPTION_GAPS, _curves(models, "gap", with_p=False)),
-        Picture("counterexample", _CAPTION_TIE, _tie(results["counterexamples"], models)),
+        Figure("gradients", _CAPTION, _curves(models, "gradient", with_p=True)),
+        Figure("gaps", _CAPTION_GAPS, _curves(models, "gap", with_p=False)),
+        Figure("counterexample", _CAPTION_TIE, _tie(results["counterexamples"], models)),
     ]
     return Findings(_summary(results), _compare(models, results), [_table(models)], pictures)
 
@@ -104,7 +104,7 @@ def _tie(tie: Result, models: Mapping[str, Result]) -> Any:
     return figure
 
 
-def _table(models: Mapping[str, Result]) -> Table:
+def _table(models: Mapping[str, Result]) -> ResultTable:
     columns = [
         "model",
         "rays",
@@ -138,10 +138,10 @@ def _table(models: Mapping[str, Result]) -> Table:
             ]
         )
     caption = "Each feature of each point scaled up to the last factor, and the exact limits."
-    return Table("rays", caption, columns, rows)
+    return ResultTable("rays", caption, columns, rows)
 
 
-def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> list[Comparison]:
+def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> list[PaperComparison]:
     return [
         *_lemmas(models),
         *_where_it_fails(results["counterexamples"]),
@@ -149,7 +149,7 @@ def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> lis
     ]
 
 
-def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
+def _lemmas(models: Mapping[str, Result]) -> list[PaperComparison]:
     """What is claimed and holds on trained networks."""
     settled = min(float(each["settled"]) for each in models.values())
     worst = max(float(each["gradient p"][-1].max(initial=0.0)) for each in models.values())
@@ -160,14 +160,14 @@ def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
     )
     gap = max(float(each[f"gap {m}"][-1].max()) for each in models.values() for m in METRICS)
     comparisons = [
-        Comparison(
+        PaperComparison(
             "share of rays that stay in one region beyond the exact reach",
             1.0,
             settled,
             "Lemma 2",
             "Beyond reach no unit changes any more.",
         ),
-        Comparison(
+        PaperComparison(
             "norm of the gradient of the mean probability at the last factor, largest",
             0.0,
             worst,
@@ -175,7 +175,7 @@ def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
             "The limit is approached, not reached.",
             tolerance=1e-6,
         ),
-        Comparison(
+        PaperComparison(
             "norm of the gradient of any metric at the last factor, largest",
             0.0,
             metrics,
@@ -183,7 +183,7 @@ def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
             "The limit is approached, not reached.",
             tolerance=1e-6,
         ),
-        Comparison(
+        PaperComparison(
             "distance of any metric to its exact limit at the last factor, largest",
             0.0,
             gap,
@@ -197,7 +197,7 @@ def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
         sure = single["confidence"][single["unique"].astype(bool)]
         lowest = float(sure.min(initial=1.0))
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 "confidence in the limit where its assumptions hold, least",
                 1.0,
                 lowest,
@@ -208,11 +208,11 @@ def _lemmas(models: Mapping[str, Result]) -> list[Comparison]:
     return comparisons
 
 
-def _where_it_fails(tie: Result) -> list[Comparison]:
+def _where_it_fails(tie: Result) -> list[PaperComparison]:
     """Statements that are wrong as they stand."""
     norm, share = float(tie["tie"][-1]), float(tie["tie_derivative"][-1])
     return [
-        Comparison(
+        PaperComparison(
             "gradient of p in the limit for logits (x1 + x2, x1 - x2), x1 scaled",
             0.0,
             norm,
@@ -222,7 +222,7 @@ def _where_it_fails(tie: Result) -> list[Comparison]:
             "(for the largest slope) in the scaled column.",
             tolerance=1e-6,
         ),
-        Comparison(
+        PaperComparison(
             "derivative of the softmax in a logit in the limit, same network",
             0.0,
             share,
@@ -231,7 +231,7 @@ def _where_it_fails(tie: Result) -> list[Comparison]:
             "together. Lemma 10 falls with it.",
             tolerance=1e-6,
         ),
-        Comparison(
+        PaperComparison(
             "gradient of p when the scaled feature is zero",
             0.0,
             float(tie["still"]),
@@ -242,11 +242,11 @@ def _where_it_fails(tie: Result) -> list[Comparison]:
     ]
 
 
-def _certainty(models: Mapping[str, Result]) -> list[Comparison]:
+def _certainty(models: Mapping[str, Result]) -> list[PaperComparison]:
     """The first version's claim, and what ensembles say."""
     why = "Members are certain of different classes: the entropy of their vote is the limit."
     return [
-        Comparison(
+        PaperComparison(
             f"predictive entropy in the limit, {name}: largest over rays, bits",
             0.0,
             float(each["limit predictive_entropy"].max()),

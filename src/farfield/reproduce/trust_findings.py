@@ -10,7 +10,7 @@ import numpy as np
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import TITLES, tidy
 from farfield.reproduce.experiment import Result, Settings
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 SCORES = (
     "one_minus_max_probability",
@@ -25,8 +25,8 @@ COLOURS = dict(zip(SCORES, ("#54278f", "#d95f02", "#1b9e77", "#0072b2"), strict=
 def find(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Collect everything that goes on the page."""
     pictures = [
-        Picture("groups", _CAPTION, _draw_groups(settings, results)),
-        Picture("scaled", _CAPTION_SCALED, _draw_scaled(settings, results)),
+        Figure("groups", _CAPTION, _draw_groups(settings, results)),
+        Figure("scaled", _CAPTION_SCALED, _draw_scaled(settings, results)),
     ]
     tables = [_groups(settings, results), _scaled(settings, results), _features(settings, results)]
     return Findings(_summary(settings, results), _compare(settings, results), tables, pictures)
@@ -43,7 +43,7 @@ _CAPTION_SCALED = (
 )
 
 
-def _groups(settings: Settings, results: Mapping[str, Result]) -> Table:
+def _groups(settings: Settings, results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = []
     for model in settings["models"]:
         for group in settings["groups"]:
@@ -54,10 +54,10 @@ def _groups(settings: Settings, results: Mapping[str, Result]) -> Table:
     columns = ["model", "group", "patients", "AUC, test", "AUC, group"]
     columns += [f"AUROC, {TITLES[score]}" for score in SCORES]
     caption = "AUC: of predicting death. AUROC: of telling the group from other test patients."
-    return Table("groups", caption, columns, rows)
+    return ResultTable("groups", caption, columns, rows)
 
 
-def _scaled(settings: Settings, results: Mapping[str, Result]) -> Table:
+def _scaled(settings: Settings, results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = []
     for model in settings["models"]:
         each = results[f"{model}: scaled features"]
@@ -73,10 +73,10 @@ def _scaled(settings: Settings, results: Mapping[str, Result]) -> Table:
     caption = (
         "AUROC for telling patients with one scaled feature from the rest; median of features."
     )
-    return Table("scaled", caption, columns, rows)
+    return ResultTable("scaled", caption, columns, rows)
 
 
-def _features(settings: Settings, results: Mapping[str, Result]) -> Table:
+def _features(settings: Settings, results: Mapping[str, Result]) -> ResultTable:
     """The far field of each feature."""
     models = settings["models"]
     first = results[f"{models[0]}: scaled features"]
@@ -94,10 +94,10 @@ def _features(settings: Settings, results: Mapping[str, Result]) -> Table:
         "Each feature scaled to infinity, exact: share of patients for whom the model ends up at "
         "least 99% sure, and the factor beyond which the members stay above 99.9% (∞: never)."
     )
-    return Table("features", caption, columns, rows)
+    return ResultTable("features", caption, columns, rows)
 
 
-def _compare(settings: Settings, results: Mapping[str, Result]) -> list[Comparison]:
+def _compare(settings: Settings, results: Mapping[str, Result]) -> list[PaperComparison]:
     groups = [
         each[score]
         for name, each in results.items()
@@ -107,7 +107,7 @@ def _compare(settings: Settings, results: Mapping[str, Result]) -> list[Comparis
     ]
     best = max(groups)
     return [
-        Comparison(
+        PaperComparison(
             "can uncertainty tell clinically relevant groups? best AUROC over all of them",
             "they fail in practice",
             round(float(best), 4),
@@ -116,7 +116,7 @@ def _compare(settings: Settings, results: Mapping[str, Result]) -> list[Comparis
             agrees=bool(best < 0.8),
         ),
         *(
-            Comparison(
+            PaperComparison(
                 f"{model}: largest share of patients blind at infinity, over features",
                 1.0 if model in ("network", "temperature") else "a fixed level",
                 float(results[f"{model}: scaled features"]["blind"].max()),

@@ -23,7 +23,7 @@ from farfield.estimators import (
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import capture
-from farfield.reproduce.experiment import Request, Result, Settings, Step
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings
 from farfield.reproduce.trust_findings import FACTORS, SCORES, find
 from farfield.scores import score_by_name
@@ -67,7 +67,7 @@ def settings(quick: bool, seed: int) -> Settings:
     }
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """For each model: every held-out group, then single features scaled."""
     keys = ("seed", "hidden", "epochs", "members", "samples")
     fixed = {key: settings[key] for key in keys}
@@ -75,7 +75,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
     found = []
     for model in settings["models"]:
         found += [
-            Step(
+            Stage(
                 f"{model}: without {group}",
                 {**fixed, "model": model, "group": group},
                 partial(_hold_out, model, group, settings, request),
@@ -83,7 +83,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
             for group in settings["groups"]
         ]
         found.append(
-            Step(
+            Stage(
                 f"{model}: scaled features",
                 {**scaling, "model": model},
                 partial(_scale, model, settings, request),
@@ -116,7 +116,7 @@ class Patients:
         return np.asarray(self.unit == number)
 
 
-def read_patients(request: Request) -> Patients:
+def read_patients(request: RunRequest) -> Patients:
     """Read the ICU table; missing measurements become the median."""
     assert request.data_dir is not None
     table = read_csv(request.data_dir / FILE, label="death", drop=DROPPED, impute="median")
@@ -165,7 +165,7 @@ def _split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return order[count // 5 :], order[: count // 5]
 
 
-def _hold_out(name: str, group: str, settings: Settings, request: Request) -> Result:
+def _hold_out(name: str, group: str, settings: Settings, request: RunRequest) -> Result:
     """Train without a group; can any score tell its patients from the others?"""
     patients = read_patients(request)
     outside = patients.group(group)
@@ -195,7 +195,7 @@ def _scores(name: str, p: Any) -> Any:
     return score_by_name(name)(p)
 
 
-def _scale(name: str, settings: Settings, request: Request) -> Result:
+def _scale(name: str, settings: Settings, request: RunRequest) -> Result:
     """Scale one feature of test patients; AUROC of every score, and the exact far field."""
     patients = read_patients(request)
     train, test = _split(len(patients.X), settings["seed"])

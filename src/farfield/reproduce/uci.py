@@ -13,8 +13,8 @@ from farfield.datasets import uci_regression
 from farfield.estimators import EnsembleRegressor
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.experiment import Request, Result, Settings, Step
-from farfield.reproduce.findings import Comparison, Findings, Picture, Table, Value
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 NAME = "uci"
 TITLE = "Deep ensembles on UCI regression: RMSE and NLL on the standard splits"
@@ -53,16 +53,16 @@ def _splits(name: str, quick: bool) -> int:
     return {"protein": 1, "naval": 2, "kin8nm": 3, "power": 3}.get(name, 5)
 
 
-def steps(settings: Settings, request: Request) -> Sequence[Step]:
+def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """For each set one step to choose the learning rate, then one for each split."""
     fixed = {key: settings[key] for key in ("seed", "members", "hidden", "epochs", "batch_size")}
-    found: list[Step] = []
+    found: list[Stage] = []
     for name, count in settings["splits"].items():
         chooser = partial(_choose, name, settings, request)
         choosing = {**fixed, "set": name, "rates": settings["rates"]}
-        found.append(Step(f"{name}: rate", choosing, chooser))
+        found.append(Stage(f"{name}: rate", choosing, chooser))
         found += [
-            Step(
+            Stage(
                 f"{name}: split {split}",
                 {**choosing, "split": split},
                 partial(_split, name, split, settings, request),
@@ -73,7 +73,7 @@ def steps(settings: Settings, request: Request) -> Sequence[Step]:
     return found
 
 
-def _choose(name: str, settings: Settings, request: Request) -> Result:
+def _choose(name: str, settings: Settings, request: RunRequest) -> Result:
     """Take the rate with the lowest NLL on a fifth of the first split's training rows."""
     X, y, _, _ = uci_regression(name, request.data_dir).split(0)
     order = np.random.default_rng(settings["seed"]).permutation(len(X))
@@ -85,7 +85,9 @@ def _choose(name: str, settings: Settings, request: Request) -> Result:
     return {"rate": settings["rates"][int(np.argmin(losses))], "losses": losses}
 
 
-def _split(name: str, split: int, settings: Settings, request: Request, chosen: Result) -> Result:
+def _split(
+    name: str, split: int, settings: Settings, request: RunRequest, chosen: Result
+) -> Result:
     X, y, X_test, y_test = uci_regression(name, request.data_dir).split(split)
     model = _model(chosen["rate"], settings["seed"] + split, settings).fit(X, y)
     error = math.sqrt(float(np.mean((model.predict(X_test) - y_test) ** 2)))
@@ -119,7 +121,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         ours += [float(mean[1]), float(error[1]), nll, nll_error]
         rows.append([name, count, results[f"{name}: rate"]["rate"], *ours])
         comparisons.append(
-            Comparison(
+            PaperComparison(
                 f"{name}: NLL",
                 nll,
                 float(mean[1]),
@@ -141,8 +143,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         f"On {len(better)} of {len(comparisons)} sets the NLL is within one published standard "
         "error of the paper's, or better."
     ]
-    picture = Picture("nll", _CAPTION, _figure(means))
-    return Findings(summary, comparisons, [Table("uci", caption, columns, rows)], [picture])
+    picture = Figure("nll", _CAPTION, _figure(means))
+    return Findings(summary, comparisons, [ResultTable("uci", caption, columns, rows)], [picture])
 
 
 _CAPTION = (

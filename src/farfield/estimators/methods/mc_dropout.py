@@ -10,7 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from farfield.errors import InputError
 from farfield.estimators.methods.method import Architecture, Method
-from farfield.networks.folding import Affine
+from farfield.networks.folding import AffineMap
 from farfield.networks.mlp import StackedMLP
 from farfield.networks.stack import Stack
 from farfield.networks.streams import Purpose, Streams
@@ -73,7 +73,7 @@ def _masked(module: nn.Module, example: Tensor, masks: Streams) -> list[nn.Modul
         for name, (shape, share) in shapes.items():
             kept = torch.from_numpy(generator.random(shape) >= share) / (1 - share)
             parent, _, leaf = name.rpartition(".")
-            fixed = Affine(kept.float(), torch.zeros(()))
+            fixed = AffineMap(kept.float(), torch.zeros(()))
             setattr(instance.get_submodule(parent), leaf, fixed)
         instances.append(instance.eval())
     return instances

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from farfield.graph.onnx.trace import Known, Refusal, Trace, Value
+from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -89,7 +89,7 @@ def can_compute(proto: NodeProto, inputs: Sequence[Value | None]) -> bool:
 
 
 def compute(
-    trace: Trace, proto: NodeProto, inputs: Sequence[Value | None], version: int
+    trace: ProgramBuilder, proto: NodeProto, inputs: Sequence[Value | None], version: int
 ) -> tuple[Value | None, ...]:
     """Compute a node for which :func:`can_compute` holds.
 

@@ -10,7 +10,7 @@ import torch
 
 from farfield.errors import CaptureError
 from farfield.graph.onnx.files import ModelFile, decode_text, normal_domain
-from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, Value, plain
+from farfield.graph.onnx.trace import Data, Known, ProgramBuilder, Refusal, Value, plain
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -101,7 +101,7 @@ class Node:
         return None if value is None else [int(item) for item in plain(value, name)]
 
 
-Operator = Callable[[Trace, Node], Value | tuple[Value | None, ...]]
+Operator = Callable[[ProgramBuilder, Node], Value | tuple[Value | None, ...]]
 OPERATORS: dict[tuple[str, str], Operator] = {}
 
 

@@ -23,8 +23,8 @@ from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domai
 from farfield.graph.onnx.heads import Graph, find_labels, find_scores
 from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
-from farfield.graph.onnx.trace import Known, Refusal, Trace, Value
-from farfield.graph.program import Program, Source, taint
+from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
+from farfield.graph.program import CodePlace, Program, taint
 from farfield.graph.simplify import check
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def read_onnx(
     _check_graph(graph)
     inputs = read_inputs(graph, example_shape)
     scores = find_scores(graph)
-    trace = Trace(inputs.shape, inputs.rows)
+    trace = ProgramBuilder(inputs.shape, inputs.rows)
     output = _translate(trace, graph, inputs, scores)
     program = _program(trace, output, scores, file)
     features = tuple(inputs.widths) if set(inputs.widths.values()) == {1} else None
@@ -112,14 +112,14 @@ def _names(proto: GraphProto) -> Iterator[Any]:
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _translate(trace: Trace, graph: Graph, inputs: Inputs, scores: str) -> Value | None:
+def _translate(trace: ProgramBuilder, graph: Graph, inputs: Inputs, scores: str) -> Value | None:
     """Read the nodes that the scores depend on; ``None`` if some could not be read."""
     versions = opsets(graph.file)
     values: dict[str, Value] = _start(trace, inputs)
     lost: set[str] = set()
     for proto in graph.needed(scores):
         name = proto.name or next(filter(None, proto.output), "")
-        trace.source = Source(f"{name} ({proto.op_type})")
+        trace.source = CodePlace(f"{name} ({proto.op_type})")
         for item in proto.input:
             if item and item not in values and item not in lost:
                 if item not in graph.initializers:
@@ -138,21 +138,21 @@ def _translate(trace: Trace, graph: Graph, inputs: Inputs, scores: str) -> Value
     return values.get(scores)
 
 
-def _start(trace: Trace, inputs: Inputs) -> dict[str, Value]:
+def _start(trace: ProgramBuilder, inputs: Inputs) -> dict[str, Value]:
     """The inputs of the file as columns of the program's input."""
     if len(inputs.widths) == 1:
         return dict.fromkeys(inputs.widths, trace.input)
     values: dict[str, Value] = {}
     end = 0
     for name, width in inputs.widths.items():
-        trace.source = Source(f"{name} (input)")
+        trace.source = CodePlace(f"{name} (input)")
         values[name] = trace.emit(aten.slice.Tensor, trace.input, 1, end, end + width)
         end += width
     return values
 
 
 def _apply(
-    trace: Trace,
+    trace: ProgramBuilder,
     file: ModelFile,
     proto: NodeProto,
     values: dict[str, Value],
@@ -185,7 +185,7 @@ def _apply(
 
 
 def _read(
-    trace: Trace,
+    trace: ProgramBuilder,
     file: ModelFile,
     proto: NodeProto,
     inputs: list[Value | None],
@@ -207,7 +207,7 @@ def _why_unknown(domain: str, name: str) -> str:
     return "control flow" if name in CONTROL_FLOW else ""
 
 
-def _program(trace: Trace, output: Value | None, scores: str, file: ModelFile) -> Program:
+def _program(trace: ProgramBuilder, output: Value | None, scores: str, file: ModelFile) -> Program:
     """Put the steps together, or list what could not be read."""
     if isinstance(output, Known):
         raise CaptureError(

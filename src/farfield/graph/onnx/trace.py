@@ -22,7 +22,7 @@ from farfield.errors import CaptureError
 from farfield.graph.onnx.effort import effort
 from farfield.graph.onnx.outline import outline
 from farfield.graph.onnx.recognise import recognise
-from farfield.graph.program import FREE, SIZE, Program, Ref, Source, Step
+from farfield.graph.program import FREE, SIZE, CodePlace, Program, Ref, Step
 
 aten = torch.ops.aten
 ROWS, OTHER_ROWS = 1_000_003, 998_244_353
@@ -79,7 +79,7 @@ def known(number: float) -> Known:
     return Known(torch.tensor(number, dtype=torch.float64))
 
 
-class Trace:
+class ProgramBuilder:
     """Collects the steps and constants of a program.
 
     Attributes:
@@ -92,7 +92,7 @@ class Trace:
     def __init__(self, input_shape: tuple[int, ...], fixed_rows: int) -> None:
         self.steps: list[Step] = []
         self.constants: dict[str, Tensor] = {}
-        self.source = Source()
+        self.source = CodePlace()
         self.fixed_rows = fixed_rows
         self.input = Data(INPUT, _meta(torch.empty((ROWS, *input_shape), device="meta")))
         self.width = math.prod(input_shape)
@@ -161,7 +161,7 @@ class Trace:
             """Stand for an operator that cannot be read."""
 
         target.__name__ = operation
-        source = Source(self.source.module, reason)
+        source = CodePlace(self.source.module, reason)
         self.steps.append(Step(f"v{len(self.steps)}", target, (Ref(INPUT),), source=source))
 
     def program(self, output: Data | None) -> Program:

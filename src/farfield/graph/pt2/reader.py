@@ -154,7 +154,7 @@ def _returned(calls: list[schema.CallEntry]) -> str | None:
 
 
 def _input(
-    graph: schema.Graph, argument: schema.Argument, path: Path
+    graph: schema.SavedGraph, argument: schema.Argument, path: Path
 ) -> tuple[str, torch.dtype, int | None, list[int]]:
     """The input's name, element type, number of rows (``None``: any), and the shape of one."""
     assert argument.as_tensor is not None

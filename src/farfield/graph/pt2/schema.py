@@ -24,13 +24,13 @@ Float = float | Literal["Infinity", "-Infinity", "NaN"]
 M = TypeVar("M", bound=BaseModel)
 
 
-class Record(BaseModel):
+class SavedRecord(BaseModel):
     """A JSON object with exactly these fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Choice(Record):
+class Choice(SavedRecord):
     """A JSON object with exactly one of these fields: a tagged union."""
 
     @property
@@ -49,36 +49,36 @@ class Choice(Record):
             raise ValueError("exactly one field with a value is expected")
 
 
-class Device(Record):  # noqa: D101
+class Device(SavedRecord):  # noqa: D101
     type: str
     index: int | None = None
 
 
-class Expression(Record):
+class Expression(SavedRecord):
     """A size that depends on the batch; its text is never evaluated."""
 
     expr_str: str
     hint: Any = None
 
 
-class Size(Choice):
+class SavedSize(Choice):
     """A number of elements: known, or an expression."""
 
     as_int: Whole | None = None
     as_expr: Expression | None = None
 
 
-class TensorMeta(Record):  # noqa: D101
+class TensorMeta(SavedRecord):  # noqa: D101
     dtype: int
-    sizes: list[Size]
+    sizes: list[SavedSize]
     requires_grad: bool
     device: Device
-    strides: list[Size]
-    storage_offset: Size
+    strides: list[SavedSize]
+    storage_offset: SavedSize
     layout: int
 
 
-class Named(Record):  # noqa: D101
+class Named(SavedRecord):  # noqa: D101
     name: Name
 
 
@@ -115,13 +115,13 @@ class Argument(Choice):
     as_optional_tensors: list[OptionalTensor] | None = None
 
 
-class NamedArgument(Record):  # noqa: D101
+class NamedArgument(SavedRecord):  # noqa: D101
     name: str
     arg: Argument
     kind: Literal[0, 1, 2] | None = None
 
 
-class Node(Record):
+class SavedNode(SavedRecord):
     """One operation; ``metadata`` says where it came from."""
 
     target: str
@@ -132,10 +132,10 @@ class Node(Record):
     name: Name | None = None
 
 
-class Graph(Record):  # noqa: D101
+class SavedGraph(SavedRecord):  # noqa: D101
     inputs: list[Argument]
     outputs: list[Argument]
-    nodes: list[Node]
+    nodes: list[SavedNode]
     tensor_values: dict[str, TensorMeta]
     sym_int_values: dict[str, Any]
     sym_bool_values: dict[str, Any]
@@ -144,22 +144,22 @@ class Graph(Record):  # noqa: D101
     sym_float_values: dict[str, Any] = Field(default_factory=dict)
 
 
-class UserInput(Record):  # noqa: D101
+class UserInput(SavedRecord):  # noqa: D101
     arg: Argument
 
 
-class Parameter(Record):  # noqa: D101
+class Parameter(SavedRecord):  # noqa: D101
     arg: Named
     parameter_name: Dotted
 
 
-class Buffer(Record):  # noqa: D101
+class Buffer(SavedRecord):  # noqa: D101
     arg: Named
     buffer_name: Dotted
     persistent: bool
 
 
-class TensorConstant(Record):  # noqa: D101
+class TensorConstant(SavedRecord):  # noqa: D101
     arg: Named
     tensor_constant_name: Dotted
 
@@ -172,7 +172,7 @@ class InputSpec(Choice):  # noqa: D101
     constant_input: Any = None
 
 
-class UserOutput(Record):  # noqa: D101
+class UserOutput(SavedRecord):  # noqa: D101
     arg: Argument
 
 
@@ -181,12 +181,12 @@ class OutputSpec(Choice):  # noqa: D101
     buffer_mutation: Any = None
 
 
-class Signature(Record):  # noqa: D101
+class Signature(SavedRecord):  # noqa: D101
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]
 
 
-class CallSignature(Record):  # noqa: D101
+class CallSignature(SavedRecord):  # noqa: D101
     inputs: list[Any]
     outputs: list[Any]
     in_spec: str
@@ -194,25 +194,25 @@ class CallSignature(Record):  # noqa: D101
     forward_arg_names: list[str] | None = None
 
 
-class CallEntry(Record):  # noqa: D101
+class CallEntry(SavedRecord):  # noqa: D101
     fqn: str
     signature: CallSignature | None = None
 
 
-class GraphModule(Record):  # noqa: D101
-    graph: Graph
+class GraphModule(SavedRecord):  # noqa: D101
+    graph: SavedGraph
     signature: Signature
     module_call_graph: list[CallEntry]
     metadata: dict[str, str] = Field(default_factory=dict)
     treespec_namedtuple_fields: dict[str, Any] = Field(default_factory=dict)
 
 
-class Version(Record):  # noqa: D101
+class Version(SavedRecord):  # noqa: D101
     major: Literal[8]
     minor: Annotated[int, Field(ge=0, le=NEWEST_MINOR)]
 
 
-class Model(Record):
+class Model(SavedRecord):
     """``models/model.json``."""
 
     schema_version: Version
@@ -224,7 +224,7 @@ class Model(Record):
     guards_code: list[str] = Field(default_factory=list)
 
 
-class Payload(Record):
+class Payload(SavedRecord):
     """Where a tensor lies in the archive and what it is; pickled ones are refused."""
 
     path_name: str
@@ -233,7 +233,7 @@ class Payload(Record):
     tensor_meta: TensorMeta
 
 
-class PayloadIndex(Record):
+class PayloadIndex(SavedRecord):
     """``model_weights_config.json`` and ``model_constants_config.json``."""
 
     config: dict[str, Payload]

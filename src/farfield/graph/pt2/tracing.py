@@ -90,7 +90,7 @@ class Tracing:
         """PyTorch's own check of what was made."""
         return TrainingIRVerifier
 
-    def check_known(self, nodes: Sequence[schema.Node]) -> None:
+    def check_known(self, nodes: Sequence[schema.SavedNode]) -> None:
         """List every operation that is not in the table, in one error."""
         unknown = [
             f"  {node.target.removeprefix('torch.ops.')[:80]!r}  in {_place(node.metadata)}"
@@ -106,7 +106,7 @@ class Tracing:
                 "operations."
             )
 
-    def step(self, node: schema.Node) -> None:
+    def step(self, node: schema.SavedNode) -> None:
         """Add one operation and its results."""
         target = self._known[node.target]
         where = f"{self.where}: {node.target} in {_place(node.metadata)}"
@@ -134,7 +134,7 @@ class Tracing:
         made.meta["val"] = (node.meta["val"],)
         return str(node.name)
 
-    def _results(self, made: Node, result: Any, node: schema.Node, names: list[str]) -> None:
+    def _results(self, made: Node, result: Any, node: schema.SavedNode, names: list[str]) -> None:
         """Name what an operation returned."""
         if not isinstance(result, (list, tuple)):
             if len(names) != int(result is not None):
@@ -169,7 +169,7 @@ class Tracing:
             self._bytes.spend(prod(lengths) * tensor.dtype.itemsize, where)
 
     def _arguments(
-        self, target: Any, node: schema.Node, where: str
+        self, target: Any, node: schema.SavedNode, where: str
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and named arguments, in the order of the operation's signature."""
         given = {item.name: item for item in node.inputs}
@@ -230,7 +230,7 @@ class Tracing:
         return item.as_int if item.as_name is None else self._node(item.as_name)
 
 
-def _names(node: schema.Node, where: str) -> list[str]:
+def _names(node: schema.SavedNode, where: str) -> list[str]:
     """The names that the file gives to an operation's results."""
     names: list[str] = []
     for output in node.outputs:

@@ -11,7 +11,7 @@ from torch import Tensor
 from farfield.budget import Budget
 from farfield.errors import CaptureError
 from farfield.graph.pt2.archive import Archive
-from farfield.graph.pt2.schema import Payload, PayloadIndex, Size, TensorMeta, parse
+from farfield.graph.pt2.schema import Payload, PayloadIndex, SavedSize, TensorMeta, parse
 
 # PyTorch's numbers for element types and for the layout of dense tensors.
 DTYPES = {
@@ -79,7 +79,7 @@ def element_type(meta: TensorMeta, where: str) -> torch.dtype:
     return DTYPES[meta.dtype]
 
 
-def _known(size: Size, where: str) -> int:
+def _known(size: SavedSize, where: str) -> int:
     if size.as_int is None or not 0 <= size.as_int < 2**48:
         raise CaptureError(f"{where} has a size, stride or offset that is open, negative or absurd")
     return size.as_int

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
-from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, Value, known, plain
+from farfield.graph.onnx.trace import Data, Known, ProgramBuilder, Refusal, Value, known, plain
 
 aten = torch.ops.aten
 # Bounds of this size are how exporters write that there is none.
@@ -33,7 +33,7 @@ def operand(value: Value) -> Value:
     return as_float(value) if isinstance(value, Known) else value
 
 
-def add(trace: Trace, left: Value, right: Value) -> Any:
+def add(trace: ProgramBuilder, left: Value, right: Value) -> Any:
     """``left + right``."""
     if isinstance(left, Known) and isinstance(right, Data):
         left, right = right, left
@@ -43,7 +43,7 @@ def add(trace: Trace, left: Value, right: Value) -> Any:
     return trace.emit(aten.add.Tensor, left, operand(right) if number is None else number)
 
 
-def multiply(trace: Trace, left: Value, right: Value) -> Any:
+def multiply(trace: ProgramBuilder, left: Value, right: Value) -> Any:
     """``left * right``."""
     if isinstance(left, Known) and isinstance(right, Data):
         left, right = right, left
@@ -53,7 +53,7 @@ def multiply(trace: Trace, left: Value, right: Value) -> Any:
     return trace.emit(aten.mul.Tensor, left, operand(right) if number is None else number)
 
 
-def subtract(trace: Trace, left: Value, right: Value) -> Any:
+def subtract(trace: ProgramBuilder, left: Value, right: Value) -> Any:
     """``left - right``."""
     if isinstance(left, Known) and isinstance(right, Known):
         return trace.apply(aten.sub.Tensor, left, right)
@@ -67,7 +67,7 @@ def subtract(trace: Trace, left: Value, right: Value) -> Any:
     return trace.emit(aten.sub.Tensor, operand(left), right)
 
 
-def divide(trace: Trace, left: Value, right: Value) -> Any:
+def divide(trace: ProgramBuilder, left: Value, right: Value) -> Any:
     """``left / right``; whole numbers are divided towards zero."""
     if isinstance(right, Known) and bool((right.tensor == 0).any()):
         raise Refusal("divides by zero")
@@ -81,7 +81,7 @@ def divide(trace: Trace, left: Value, right: Value) -> Any:
     return trace.emit(aten.div.Tensor, left, operand(right) if number is None else number)
 
 
-BINARY: dict[str, Callable[[Trace, Value, Value], Any]] = {
+BINARY: dict[str, Callable[[ProgramBuilder, Value, Value], Any]] = {
     "Add": add,
     "Sub": subtract,
     "Mul": multiply,
@@ -90,13 +90,13 @@ BINARY: dict[str, Callable[[Trace, Value, Value], Any]] = {
 
 
 @operator(*BINARY)
-def binary(trace: Trace, node: Node) -> Any:
+def binary(trace: ProgramBuilder, node: Node) -> Any:
     """The four operations."""
     return BINARY[node.operator](trace, node[0], node[1])
 
 
 @operator("Sum", "Mean")
-def total(trace: Trace, node: Node) -> Any:
+def total(trace: ProgramBuilder, node: Node) -> Any:
     """The sum or mean of any number of values."""
     values = node.all()
     result = functools.reduce(functools.partial(add, trace), values)
@@ -106,7 +106,7 @@ def total(trace: Trace, node: Node) -> Any:
 
 
 @operator("Max", "Min")
-def extreme(trace: Trace, node: Node) -> Any:
+def extreme(trace: ProgramBuilder, node: Node) -> Any:
     """The largest or smallest of any number of values, element by element."""
     largest = node.operator == "Max"
 
@@ -125,7 +125,7 @@ def extreme(trace: Trace, node: Node) -> Any:
 
 
 @operator("Clip")
-def clip(trace: Trace, node: Node) -> Any:
+def clip(trace: ProgramBuilder, node: Node) -> Any:
     """Cut off below and above by constant numbers."""
     low, high = _bound(node, "min", 1), _bound(node, "max", 2)
     if low is None and high is None:
@@ -147,7 +147,7 @@ def _bound(node: Node, name: str, place: int) -> float | None:
 
 
 @operator("Pow")
-def power(trace: Trace, node: Node) -> Any:
+def power(trace: ProgramBuilder, node: Node) -> Any:
     """Powers of constants; of data only the first."""
     base, exponent = node[0], node[1]
     if isinstance(base, Known):
@@ -159,7 +159,7 @@ def power(trace: Trace, node: Node) -> Any:
 
 
 @operator("Mod")
-def modulo(trace: Trace, node: Node) -> Any:
+def modulo(trace: ProgramBuilder, node: Node) -> Any:
     """Remainders of constants, as shape chains make them."""
     if isinstance(node[1], Known) and bool((node[1].tensor == 0).any()):
         raise Refusal("divides by zero")
@@ -179,13 +179,13 @@ COMPARISONS = {
 
 
 @operator(*COMPARISONS)
-def compare(trace: Trace, node: Node) -> Any:
+def compare(trace: ProgramBuilder, node: Node) -> Any:
     """Comparisons of constants, as shape chains make them."""
     return trace.apply(COMPARISONS[node.operator], node[0], node[1])
 
 
 @operator("Where")
-def where(trace: Trace, node: Node) -> Any:
+def where(trace: ProgramBuilder, node: Node) -> Any:
     """A choice between two values by a constant mask: ``m a + (1 - m) b``."""
     mask, left, right = node[0], node[1], node[2]
     if isinstance(mask, Data):
@@ -207,7 +207,7 @@ def _condition(mask: Data) -> Data:
 
 
 @operator("MatMul")
-def matrix_product(trace: Trace, node: Node) -> Any:
+def matrix_product(trace: ProgramBuilder, node: Node) -> Any:
     """``x W`` or ``W x``."""
     left, right = node[0], node[1]
     if isinstance(left, Data) and isinstance(right, Known) and right.tensor.ndim == 2:
@@ -219,7 +219,7 @@ def matrix_product(trace: Trace, node: Node) -> Any:
 
 
 @operator("Gemm")
-def affine_map(trace: Trace, node: Node) -> Any:
+def affine_map(trace: ProgramBuilder, node: Node) -> Any:
     """``alpha A' B' + beta C``."""
     left, right, bias = node[0], node[1], node.optional(2)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
@@ -241,7 +241,7 @@ def affine_map(trace: Trace, node: Node) -> Any:
 
 
 @operator("Einsum")
-def einsum(trace: Trace, node: Node) -> Any:
+def einsum(trace: ProgramBuilder, node: Node) -> Any:
     """A sum of products with constants."""
     values = [operand(value) for value in node.all()]
     return trace.apply(aten.einsum.default, node.text("equation", ""), values)

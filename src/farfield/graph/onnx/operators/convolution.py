@@ -8,13 +8,13 @@ import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
 from farfield.graph.onnx.operators.padding import Windows, read_windows, share
-from farfield.graph.onnx.trace import Known, Refusal, Trace, Value
+from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
 
 aten = torch.ops.aten
 
 
 @operator("Conv")
-def convolution(trace: Trace, node: Node) -> Any:
+def convolution(trace: ProgramBuilder, node: Node) -> Any:
     """Convolution in 1, 2 or 3 dimensions."""
     value, weight, bias = node[0], _float(node[1]), node.optional(2)
     windows = read_windows(node, value.shape[2:], weight.shape[2:])
@@ -37,7 +37,7 @@ def convolution(trace: Trace, node: Node) -> Any:
 
 
 @operator("ConvTranspose")
-def transposed_convolution(trace: Trace, node: Node) -> Any:
+def transposed_convolution(trace: ProgramBuilder, node: Node) -> Any:
     """Transposed convolution; padding crops the result."""
     value, weight, bias = node[0], _float(node[1]), node.optional(2)
     plain = {key: item for key, item in node.attributes.items() if key != "auto_pad"}
@@ -94,7 +94,7 @@ def _crops(
 
 
 @operator("BatchNormalization")
-def batch_norm(trace: Trace, node: Node) -> Any:
+def batch_norm(trace: ProgramBuilder, node: Node) -> Any:
     """A scale and a shift per channel, from the statistics of training."""
     if node.whole("training_mode", 0) or not node.whole("spatial", 1):
         raise Refusal("normalises by the batch; export the model in evaluation mode")

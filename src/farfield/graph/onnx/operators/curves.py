@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from farfield.graph.onnx.node import Node, as_float, operator
 from farfield.graph.onnx.operators.arithmetic import multiply
-from farfield.graph.onnx.trace import Data, Known, Refusal, Trace, known
+from farfield.graph.onnx.trace import Data, Known, ProgramBuilder, Refusal, known
 
 aten = torch.ops.aten
 # Those without a rule are here for constants; on data the check of the program lists them.
@@ -35,25 +35,25 @@ UNARY: dict[str, Callable[..., Any]] = {
 
 
 @operator(*UNARY)
-def unary(trace: Trace, node: Node) -> Any:
+def unary(trace: ProgramBuilder, node: Node) -> Any:
     """Functions without parameters."""
     return trace.apply(UNARY[node.operator], node[0])
 
 
 @operator("Softplus")
-def softplus(trace: Trace, node: Node) -> Any:
+def softplus(trace: ProgramBuilder, node: Node) -> Any:
     """``log(1 + exp(x))``."""
     return trace.apply(aten.softplus.default, node[0])
 
 
 @operator("LeakyRelu")
-def leaky_relu(trace: Trace, node: Node) -> Any:
+def leaky_relu(trace: ProgramBuilder, node: Node) -> Any:
     """A small slope below 0."""
     return trace.apply(aten.leaky_relu.default, node[0], node.number("alpha", 0.01))
 
 
 @operator("PRelu")
-def prelu(trace: Trace, node: Node) -> Any:
+def prelu(trace: ProgramBuilder, node: Node) -> Any:
     """Learnt slopes below 0, one for all or one per channel."""
     value, slope = node[0], as_float(node.known(1, "slopes"))
     rank = len(value.shape)
@@ -69,19 +69,19 @@ def prelu(trace: Trace, node: Node) -> Any:
 
 
 @operator("ThresholdedRelu")
-def thresholded_relu(trace: Trace, node: Node) -> Any:
+def thresholded_relu(trace: ProgramBuilder, node: Node) -> Any:
     """``x`` above a threshold, 0 at and below it."""
     return trace.apply(aten.threshold.default, node[0], node.number("alpha", 1.0), 0.0)
 
 
 @operator("Elu")
-def elu(trace: Trace, node: Node) -> Any:
+def elu(trace: ProgramBuilder, node: Node) -> Any:
     """``alpha (exp(x) - 1)`` below 0."""
     return trace.apply(aten.elu.default, node[0], node.number("alpha", 1.0))
 
 
 @operator("Celu")
-def celu(trace: Trace, node: Node) -> Any:
+def celu(trace: ProgramBuilder, node: Node) -> Any:
     """``alpha (exp(x / alpha) - 1)`` below 0."""
     alpha = node.number("alpha", 1.0)
     if alpha <= 0:
@@ -90,7 +90,7 @@ def celu(trace: Trace, node: Node) -> Any:
 
 
 @operator("Selu")
-def selu(trace: Trace, node: Node) -> Any:
+def selu(trace: ProgramBuilder, node: Node) -> Any:
     """ELU times a scale."""
     if not {"alpha", "gamma"} & set(node.attributes):
         return trace.apply(aten.selu.default, node[0])
@@ -99,7 +99,7 @@ def selu(trace: Trace, node: Node) -> Any:
 
 
 @operator("Gelu")
-def gelu(trace: Trace, node: Node) -> Any:
+def gelu(trace: ProgramBuilder, node: Node) -> Any:
     """Both forms of GELU."""
     form = node.text("approximate", "none")
     if form not in ("none", "tanh"):
@@ -108,7 +108,7 @@ def gelu(trace: Trace, node: Node) -> Any:
 
 
 @operator("Swish")
-def swish(trace: Trace, node: Node) -> Any:
+def swish(trace: ProgramBuilder, node: Node) -> Any:
     """``x sigmoid(alpha x)``, which is ``silu(alpha x) / alpha``."""
     alpha = node.number("alpha", 1.0)
     if alpha == 0:
@@ -119,7 +119,7 @@ def swish(trace: Trace, node: Node) -> Any:
 
 
 @operator("HardSigmoid")
-def hard_sigmoid(trace: Trace, node: Node) -> Any:
+def hard_sigmoid(trace: ProgramBuilder, node: Node) -> Any:
     """``alpha x + beta``, cut off below 0 and above 1."""
     alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
@@ -129,7 +129,7 @@ def hard_sigmoid(trace: Trace, node: Node) -> Any:
 
 
 @operator("Softmax", "LogSoftmax")
-def softmax(trace: Trace, node: Node) -> Any:
+def softmax(trace: ProgramBuilder, node: Node) -> Any:
     """Probabilities over the classes; only as the end of a classifier."""
     value = node[0]
     log = node.operator == "LogSoftmax"
@@ -140,7 +140,7 @@ def softmax(trace: Trace, node: Node) -> Any:
     return _over_classes(trace, target, value, axis % max(1, len(value.shape)))
 
 
-def _over_classes(trace: Trace, target: Any, value: Data, axis: int) -> Any:
+def _over_classes(trace: ProgramBuilder, target: Any, value: Data, axis: int) -> Any:
     shape = value.shape
     if axis == 0:
         raise Refusal("is taken over the rows of the batch")

@@ -9,13 +9,13 @@ import torch
 from farfield.graph.heads import is_distribution
 from farfield.graph.onnx.node import LEARNED, Node, operator
 from farfield.graph.onnx.operators.selecting import join, pick
-from farfield.graph.onnx.trace import Known, Refusal, Trace, plain
+from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, plain
 
 aten = torch.ops.aten
 
 
 @operator("Scaler", domain=LEARNED)
-def scaler(trace: Trace, node: Node) -> Any:
+def scaler(trace: ProgramBuilder, node: Node) -> Any:
     """``(x - offset) * scale`` per feature."""
     value: Any = node.data()
     for name, target in (("offset", aten.sub.Tensor), ("scale", aten.mul.Tensor)):
@@ -30,7 +30,7 @@ def scaler(trace: Trace, node: Node) -> Any:
 
 
 @operator("Imputer", domain=LEARNED)
-def imputer(_: Trace, node: Node) -> Any:
+def imputer(_: ProgramBuilder, node: Node) -> Any:
     """Unchanged: every number is there."""
     replaced = node.attributes.get("replaced_value_float", float("nan"))
     if replaced == replaced or "imputed_value_floats" not in node.attributes:
@@ -39,20 +39,20 @@ def imputer(_: Trace, node: Node) -> Any:
 
 
 @operator("ArrayFeatureExtractor", domain=LEARNED)
-def extract(trace: Trace, node: Node) -> Any:
+def extract(trace: ProgramBuilder, node: Node) -> Any:
     """Some of the features."""
     positions = [int(item) for item in plain(node[1], "positions")]
     return pick(trace, node[0], len(node[0].shape) - 1, positions)
 
 
 @operator("FeatureVectorizer", domain=LEARNED)
-def vectorize(trace: Trace, node: Node) -> Any:
+def vectorize(trace: ProgramBuilder, node: Node) -> Any:
     """Several groups of features side by side."""
     return join(trace, node.all(), 1)
 
 
 @operator("Normalizer", domain=LEARNED)
-def normalizer(trace: Trace, node: Node) -> Any:
+def normalizer(trace: ProgramBuilder, node: Node) -> Any:
     """Unchanged if its input is a distribution already, as behind a linear classifier."""
     value = node.data()
     if node.text("norm", "MAX") == "L1" and is_distribution(trace.program(value), trace.constants):
@@ -61,7 +61,7 @@ def normalizer(trace: Trace, node: Node) -> Any:
 
 
 @operator("LinearClassifier", domain=LEARNED)
-def linear_classifier(trace: Trace, node: Node) -> Any:
+def linear_classifier(trace: ProgramBuilder, node: Node) -> Any:
     """Linear scores, then softmax or, for two classes, a sigmoid."""
     value = node.data()
     weights, offsets = node.numbers("coefficients"), node.numbers("intercepts")

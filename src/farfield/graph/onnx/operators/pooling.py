@@ -9,7 +9,7 @@ import torch
 
 from farfield.graph.onnx.node import Node, operator
 from farfield.graph.onnx.operators.padding import Windows, read_windows
-from farfield.graph.onnx.trace import Known, Refusal, Trace
+from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal
 from farfield.graph.padded_pooling import padded_max_pool
 
 aten = torch.ops.aten
@@ -18,7 +18,7 @@ MEAN_POOLS = (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.
 
 
 @operator("MaxPool")
-def max_pool(trace: Trace, node: Node) -> Any:
+def max_pool(trace: ProgramBuilder, node: Node) -> Any:
     """The largest in each window."""
     value = node[0]
     ceil = bool(node.whole("ceil_mode", 0))
@@ -42,7 +42,7 @@ def max_pool(trace: Trace, node: Node) -> Any:
 
 
 @operator("AveragePool")
-def mean_pool(trace: Trace, node: Node) -> Any:
+def mean_pool(trace: ProgramBuilder, node: Node) -> Any:
     """The mean of each window, of its own places or of those in the input."""
     value = node[0]
     ceil = bool(node.whole("ceil_mode", 0))
@@ -65,7 +65,7 @@ def mean_pool(trace: Trace, node: Node) -> Any:
 
 
 @operator("GlobalMaxPool", "GlobalAveragePool")
-def global_pool(trace: Trace, node: Node) -> Any:
+def global_pool(trace: ProgramBuilder, node: Node) -> Any:
     """The largest or the mean of every channel."""
     value = node[0]
     dims = list(range(2, len(value.shape)))

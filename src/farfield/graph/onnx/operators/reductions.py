@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from farfield.graph.onnx.node import Node, operator
-from farfield.graph.onnx.trace import Refusal, Trace
+from farfield.graph.onnx.trace import ProgramBuilder, Refusal
 
 aten = torch.ops.aten
 REDUCTIONS = {
@@ -20,7 +20,7 @@ REDUCTIONS = {
 
 
 @operator(*REDUCTIONS)
-def reduce(trace: Trace, node: Node) -> Any:
+def reduce(trace: ProgramBuilder, node: Node) -> Any:
     """Over the named dimensions, or over all."""
     value = node[0]
     rank = len(value.shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 from farfield.graph.onnx.node import Node, operator
 from farfield.graph.onnx.operators.selecting import pick
-from farfield.graph.onnx.trace import MOST_ELEMENTS, ROWS, Refusal, Trace, plain, sizes_of
+from farfield.graph.onnx.trace import MOST_ELEMENTS, ROWS, ProgramBuilder, Refusal, plain, sizes_of
 
 HALF = Fraction(1, 2)
 # Where each place of the output lies is computed in fractions.
@@ -34,7 +34,7 @@ ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
 
 
 @operator("Resize", "Upsample")
-def resize(trace: Trace, node: Node) -> Any:
+def resize(trace: ProgramBuilder, node: Node) -> Any:
     """The nearest value of the input for every place of the output."""
     value = node[0]
     modern = node.operator == "Resize" and node.version > 10

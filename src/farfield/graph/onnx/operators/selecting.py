@@ -12,8 +12,8 @@ from farfield.graph.onnx.trace import (
     ROWS,
     Data,
     Known,
+    ProgramBuilder,
     Refusal,
-    Trace,
     Value,
     plain,
 )
@@ -40,7 +40,7 @@ def place(axis: int, value: Value) -> int:
     return axis % rank
 
 
-def pick(trace: Trace, value: Value, axis: int, positions: list[int]) -> Any:
+def pick(trace: ProgramBuilder, value: Value, axis: int, positions: list[int]) -> Any:
     """The values at some positions along an axis."""
     length = value.shape[axis]
     if any(not -length <= position < length for position in positions):
@@ -52,7 +52,7 @@ def pick(trace: Trace, value: Value, axis: int, positions: list[int]) -> Any:
 
 
 @operator("Gather")
-def gather(trace: Trace, node: Node) -> Any:
+def gather(trace: ProgramBuilder, node: Node) -> Any:
     """Values at constant positions."""
     value, positions = node[0], node[1]
     axis = place(node.whole("axis", 0), value)
@@ -66,7 +66,7 @@ def gather(trace: Trace, node: Node) -> Any:
 
 
 @operator("Slice")
-def cut(trace: Trace, node: Node) -> Any:
+def cut(trace: ProgramBuilder, node: Node) -> Any:
     """Evenly spaced values along some dimensions."""
     value = node[0]
     starts, ends = node.integers("starts", 1) or [], node.integers("ends", 2) or []
@@ -90,7 +90,7 @@ def cut(trace: Trace, node: Node) -> Any:
 
 
 @operator("Split")
-def split(trace: Trace, node: Node) -> Any:
+def split(trace: ProgramBuilder, node: Node) -> Any:
     """Consecutive parts."""
     value = node[0]
     axis = place(node.whole("axis", 0), value)
@@ -110,12 +110,12 @@ def split(trace: Trace, node: Node) -> Any:
 
 
 @operator("Concat")
-def concat(trace: Trace, node: Node) -> Any:
+def concat(trace: ProgramBuilder, node: Node) -> Any:
     """Several values one after another; constants may be among them."""
     return join(trace, node.all(), node.whole("axis", 1))
 
 
-def join(trace: Trace, values: list[Value], axis: int) -> Any:
+def join(trace: ProgramBuilder, values: list[Value], axis: int) -> Any:
     """Put values together along an axis; constants are repeated for every row."""
     if not any(isinstance(value, Data) for value in values):
         return trace.apply(aten.cat.default, values, axis)
@@ -130,7 +130,7 @@ def join(trace: Trace, values: list[Value], axis: int) -> Any:
 
 
 @operator("Pad")
-def pad(trace: Trace, node: Node) -> Any:
+def pad(trace: ProgramBuilder, node: Node) -> Any:
     """Values with others around them: a constant, the edge, or a mirror image."""
     value = node[0]
     rank = len(value.shape)
@@ -170,7 +170,7 @@ def _fill(node: Node) -> float:
 
 
 @operator("DepthToSpace", "SpaceToDepth")
-def rearrange(trace: Trace, node: Node) -> Any:
+def rearrange(trace: ProgramBuilder, node: Node) -> Any:
     """Between channels and places."""
     value = node[0]
     block = node.whole("blocksize", 0)

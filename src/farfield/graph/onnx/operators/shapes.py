@@ -13,8 +13,8 @@ from farfield.graph.onnx.trace import (
     ROWS,
     Data,
     Known,
+    ProgramBuilder,
     Refusal,
-    Trace,
     Value,
     plain,
     shape_of,
@@ -27,7 +27,7 @@ FLOATS, INTEGERS, BOOL = (1, 10, 11, 16), (2, 3, 4, 5, 6, 7, 12, 13), 9
 
 
 @operator("Identity", "Dropout")
-def unchanged(_: Trace, node: Node) -> Any:
+def unchanged(_: ProgramBuilder, node: Node) -> Any:
     """The same value; dropout as in evaluation."""
     training = node.optional(2)
     if node.operator == "Dropout" and training is not None and any(plain(training, "mode")):
@@ -36,7 +36,7 @@ def unchanged(_: Trace, node: Node) -> Any:
 
 
 @operator("Constant")
-def constant(trace: Trace, node: Node) -> Any:
+def constant(trace: ProgramBuilder, node: Node) -> Any:
     """A value that the file holds."""
     given = node.attributes
     if isinstance(given.get("value"), Known):
@@ -49,7 +49,7 @@ def constant(trace: Trace, node: Node) -> Any:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(trace: Trace, node: Node) -> Any:
+def constant_of_shape(trace: ProgramBuilder, node: Node) -> Any:
     """One number in a given shape."""
     value = node.attributes.get("value", Known(torch.zeros(1, dtype=torch.float64)))
     if not isinstance(value, Known) or value.tensor.numel() != 1:
@@ -61,7 +61,7 @@ def constant_of_shape(trace: Trace, node: Node) -> Any:
 
 
 @operator("Range")
-def arange(trace: Trace, node: Node) -> Any:
+def arange(trace: ProgramBuilder, node: Node) -> Any:
     """Evenly spaced constants."""
     start, stop, step = (plain(node[place], "limits")[0] for place in range(3))
     if step == 0 or (stop - start) / step > MOST_ELEMENTS:
@@ -70,7 +70,7 @@ def arange(trace: Trace, node: Node) -> Any:
 
 
 @operator("Shape")
-def shape(_: Trace, node: Node) -> Any:
+def shape(_: ProgramBuilder, node: Node) -> Any:
     """A value's shape, or part of it."""
     whole = shape_of(node[0])
     rank = len(node[0].shape)
@@ -81,7 +81,7 @@ def shape(_: Trace, node: Node) -> Any:
 
 
 @operator("Size")
-def size(_: Trace, node: Node) -> Any:
+def size(_: ProgramBuilder, node: Node) -> Any:
     """How many elements a value has."""
     whole = shape_of(node[0])
     other = None if whole.other is None else whole.other.prod()
@@ -89,7 +89,7 @@ def size(_: Trace, node: Node) -> Any:
 
 
 @operator("Cast", "CastLike")
-def cast(trace: Trace, node: Node) -> Any:
+def cast(trace: ProgramBuilder, node: Node) -> Any:
     """Between types; from data only to floating-point types."""
     value = node[0]
     if node.operator == "CastLike":
@@ -107,7 +107,7 @@ def cast(trace: Trace, node: Node) -> Any:
 
 
 @operator("Reshape")
-def reshape(trace: Trace, node: Node) -> Any:
+def reshape(trace: ProgramBuilder, node: Node) -> Any:
     """The same values in another shape."""
     value = node[0]
     sizes = node.integers("shape") or sizes_of(node[1], "shape")
@@ -119,7 +119,7 @@ def reshape(trace: Trace, node: Node) -> Any:
     return trace.view(value, free_rows(trace, value, sizes))
 
 
-def free_rows(trace: Trace, value: Value, sizes: list[int]) -> list[int]:
+def free_rows(trace: ProgramBuilder, value: Value, sizes: list[int]) -> list[int]:
     """Free the number of rows in a shape that the exporter wrote with a fixed one."""
     by_rows = isinstance(value, Data) and value.shape[:1] == (ROWS,)
     if by_rows and trace.fixed_rows and sizes[:1] == [trace.fixed_rows]:
@@ -128,7 +128,7 @@ def free_rows(trace: Trace, value: Value, sizes: list[int]) -> list[int]:
 
 
 @operator("Flatten")
-def flatten(trace: Trace, node: Node) -> Any:
+def flatten(trace: ProgramBuilder, node: Node) -> Any:
     """Two dimensions: those before an axis, and those from it on."""
     value = node[0]
     axis = node.whole("axis", 1)
@@ -140,7 +140,7 @@ def flatten(trace: Trace, node: Node) -> Any:
 
 
 @operator("Squeeze")
-def squeeze(trace: Trace, node: Node) -> Any:
+def squeeze(trace: ProgramBuilder, node: Node) -> Any:
     """Without dimensions of length 1."""
     value = node[0]
     rank = len(value.shape)
@@ -154,7 +154,7 @@ def squeeze(trace: Trace, node: Node) -> Any:
 
 
 @operator("Unsqueeze")
-def unsqueeze(trace: Trace, node: Node) -> Any:
+def unsqueeze(trace: ProgramBuilder, node: Node) -> Any:
     """With further dimensions of length 1."""
     value = node[0]
     axes = node.integers("axes", 1) or []
@@ -167,7 +167,7 @@ def unsqueeze(trace: Trace, node: Node) -> Any:
 
 
 @operator("Transpose")
-def transpose(trace: Trace, node: Node) -> Any:
+def transpose(trace: ProgramBuilder, node: Node) -> Any:
     """The same values with their dimensions in another order."""
     value = node[0]
     order = node.integers("perm") or list(reversed(range(len(value.shape))))
@@ -178,13 +178,13 @@ def transpose(trace: Trace, node: Node) -> Any:
 
 
 @operator("Expand")
-def expand(trace: Trace, node: Node) -> Any:
+def expand(trace: ProgramBuilder, node: Node) -> Any:
     """Repeated along dimensions of length 1."""
     return trace.expand(node[0], free_rows(trace, node[0], sizes_of(node[1], "shape")))
 
 
 @operator("Tile")
-def tile(trace: Trace, node: Node) -> Any:
+def tile(trace: ProgramBuilder, node: Node) -> Any:
     """Repeated along each dimension."""
     repeats = [int(times) for times in plain(node[1], "repeats")]
     if len(repeats) != len(node[0].shape) or min(repeats, default=1) < 0:

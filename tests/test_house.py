@@ -1,0 +1,194 @@
+"""How the house is built: imports go down, words mean one thing, documents use what is public."""
+
+import ast
+import importlib
+import re
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import farfield as ff
+
+ROOT = Path(__file__).parents[1]
+HOUSE = ROOT / "src"
+FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+# For users; decisions are about the inside.
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Modules that call each other on purpose: a method that opens or writes its own file, and the file
+# that makes the object again.
+TOGETHER = {
+    "farfield.guard": {"archive", "certificate", "export", "model", "onnx_file", "verify"},
+    "farfield.datasets": {"arrow_stream", "stream"},
+}
+# Classes that share a name: those of the two readers of tables, until they are one.
+SHARED = {"Choices"}
+
+
+def name_of(path):
+    return ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted((HOUSE / "farfield").rglob("*.py"))}
+
+
+def imported(path):
+    """What a module imports when it runs, inside of functions too; types alone do not run."""
+    tree = ast.parse(path.read_text("utf-8"))
+    typed = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for part in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typed:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farfield"):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+
+
+IMPORTS = {name: set(imported(path)) - {name} for name, path in MODULES.items()}
+
+
+def drawn_floors():
+    """The floors as CONTRIBUTING draws them, the highest first."""
+    drawing = next(
+        block
+        for language, block in FENCE.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+        if language == "text" and block.startswith("cli")
+    )
+    return [line.split("  ")[0].split(", ") for line in drawing.splitlines()]
+
+
+def part(module):
+    """The part of the house that a module is in: a package, or a file at the top."""
+    return module.split(".")[1] if "." in module else "farfield"
+
+
+def test_imports_go_down_only():
+    floor = {name: height for height, names in enumerate(drawn_floors()) for name in names}
+    assert set(floor) == {part(name) for name in MODULES} - {"farfield"}
+    up = [
+        f"{name} imports {other}"
+        for name, others in IMPORTS.items()
+        for other in others
+        if "farfield" not in (part(name), part(other))
+        and part(name) != part(other)
+        and floor[part(name)] >= floor[part(other)]
+    ]
+    assert not up, "\n".join(up)
+
+
+def test_the_package_itself_is_imported_for_its_version_only():
+    used = [
+        f"{name}: {alias.name}"
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "farfield" and name != "farfield"
+        for alias in node.names
+        if alias.name != "__version__" and f"farfield.{alias.name}" not in MODULES
+    ]
+    assert not used
+
+
+def test_no_module_imports_itself_in_the_end():
+    def kept(name, other):
+        package = TOGETHER.get(name.rpartition(".")[0], ())
+        inside = name.rpartition(".")[0] == other.rpartition(".")[0]
+        return not (inside and {name.rpartition(".")[2], other.rpartition(".")[2]} <= set(package))
+
+    graph = {
+        name: {other for other in others if kept(name, other)} for name, others in IMPORTS.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_two_classes_share_a_name():
+    homes = defaultdict(list)
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {word: where for word, where in homes.items() if len(where) > 1}.keys() == SHARED
+
+
+def public(package):
+    """The names that a package promises; a module inside of one promises nothing."""
+    if package != "farfield.errors" and MODULES[package].name != "__init__.py":
+        return set()
+    return set(getattr(importlib.import_module(package), "__all__", ()))
+
+
+def private_uses(code):
+    """Names of farfield in a piece of code that no ``__all__`` holds."""
+    tree = ast.parse(code)
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "farfield":
+                    aliases[alias.asname or alias.name] = "farfield"
+                elif alias.name.startswith("farfield."):
+                    yield alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farfield"):
+            yield from unlisted(node.module, [alias.name for alias in node.names])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            start, _, rest = ast.unparse(node).partition(".")
+            if start in aliases and re.fullmatch(r"\w+(\.\w+)*", rest):
+                yield from unlisted("farfield", [rest])
+
+
+def unlisted(package, names):
+    """Those of some names, dotted or not, that are private; attributes of objects are their own."""
+    for name in names:
+        home = package
+        for word in name.split("."):
+            if word not in public(home):
+                yield f"{home}.{word}"
+                break
+            home = f"{home}.{word}"
+            if home not in MODULES or MODULES[home].name != "__init__.py":
+                break
+
+
+def test_private_names_are_noticed():
+    code = (
+        "import farfield as ff\nff.nonsense\nff.guard.archive\nff.guard.load('x')\n"
+        "from farfield.report.plane import save_plane\nimport farfield.exact.germ\n"
+        "ff.Audit.from_json('x')\nfrom farfield.datasets import half_moons"
+    )
+    found = {"farfield.exact.germ", "farfield.report.plane.save_plane", "farfield.nonsense"}
+    assert set(private_uses(code)) == {*found, "farfield.guard.archive"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_use_what_is_public(path):
+    assert not list(private_uses(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_documents_use_what_is_public(path):
+    text = path.read_text("utf-8")
+    blocks = [block for language, block in FENCE.findall(text) if language in ("python", "py")]
+    assert not [name for block in blocks for name in private_uses(block)]
+    prose = FENCE.sub("", text)
+    named = re.findall(r"`(?:farfield|ff)\.(\w+(?:\.\w+)*)", prose)
+    assert not [name for each in named for name in unlisted("farfield", [each])]
+
+
+@pytest.mark.parametrize("package", [name for name in ff.__all__ if f"farfield.{name}" in MODULES])
+def test_every_public_package_keeps_its_promises(package):
+    module = importlib.import_module(f"farfield.{package}")
+    assert sorted(module.__all__) == list(dict.fromkeys(sorted(module.__all__)))
+    for name in module.__all__:
+        assert hasattr(module, name), name
