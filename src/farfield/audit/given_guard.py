@@ -22,7 +22,7 @@ from farfield.guard.archive import is_guard, load
 from farfield.guard.function import GuardedFunction
 from farfield.guard.members import hold
 from farfield.guard.model import GuardedModel
-from farfield.guard.onnx_file import GuardedFile, is_guarded, read_guarded
+from farfield.guard.onnx_read import GuardedFile, is_guarded, read_guarded
 
 AnyGuard = GuardedModel | GuardedFunction
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
@@ -23,16 +23,20 @@ from farfield.errors import CaptureError, InputError
 from farfield.files import replacing
 from farfield.graph.export import export_module, read_exported
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
-from farfield.guard.covered import Covered
 from farfield.guard.guarded import Guarded
 from farfield.guard.members import Held
 from farfield.guard.model import GuardedModel
 from farfield.guard.program_json import program_from_json, program_to_json
 from farfield.guard.program_module import ProgramModule
-from farfield.guard.views.registry import VIEWS
-from farfield.guard.views.units import Kind, Units
-from farfield.guard.views.view import View
+from farfield.guard.records import (
+    ColumnsRecord,
+    CoveredRecord,
+    Strict,
+    covered_record,
+    covered_tensors,
+    failing_as_damage,
+    restore_covered,
+)
 
 VERSION = 2
 KEY = "farfield"
@@ -40,36 +44,14 @@ KEY = "farfield"
 MOST_BYTES = 2**33
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ColumnsRecord(_Strict):
-    """What the columns are."""
-
-    shape: tuple[int, ...] = Field(min_length=1, max_length=8)
-    names: tuple[str, ...] | None
-    blocks: tuple[tuple[int, ...], ...]
-    words: dict[int, tuple[str, ...]]
-
-
-class CoveredRecord(_Strict):
-    """The views of a covered set, and the kinds of its units."""
-
-    views: tuple[str, ...] = Field(min_length=1, max_length=16)
-    whitened: Kind
-    reduced: Kind | None
-    other: tuple[int, ...]
-
-
-class MemberRecord(_Strict):
+class MemberRecord(Strict):
     """One instance: its program, and where its weights are."""
 
     program: dict[str, Any]
     places: dict[str, str]
 
 
-class ModelRecord(_Strict):
+class ModelRecord(Strict):
     """The model inside."""
 
     classes: int = Field(ge=2)
@@ -81,7 +63,7 @@ class ModelRecord(_Strict):
     members: tuple[MemberRecord, ...] = Field(min_length=1)
 
 
-class Header(_Strict):
+class Header(Strict):
     """The header of a file."""
 
     version: Literal[2]
@@ -106,17 +88,11 @@ def save(model: Guarded, path: str | os.PathLike[str]) -> None:
     inside = None
     if isinstance(model, GuardedModel):
         inside = _model_record(model, tensors)
-    columns = model.columns
     header = Header(
         version=2,
         guard="views" if inside is None else "model",
         certificate=json.loads(model.certificate.to_json()),
-        columns=ColumnsRecord(
-            shape=columns.shape,
-            names=columns.names,
-            blocks=columns.blocks,
-            words=dict(columns.words),
-        ),
+        columns=ColumnsRecord.of(model.columns),
         covered=covered_record(model.covered),
         model=inside,
     )
@@ -156,87 +132,6 @@ def _traced(module: nn.Module, model: GuardedModel) -> ProgramModule:
     return ProgramModule(program, weights).eval()
 
 
-def covered_tensors(covered: Covered) -> dict[str, Tensor]:
-    """Every number of a covered set, by name."""
-    return {f"covered.{name}": value for name, value in covered.state_dict().items()}
-
-
-def covered_record(covered: Covered) -> CoveredRecord:
-    """Which views there are, and which units."""
-    return CoveredRecord(
-        views=covered.names,
-        whitened=covered.whitened.kind,
-        reduced=None if covered.reduced is None else covered.reduced.kind,
-        other=tuple(covered.other.tolist()),
-    )
-
-
-def restore_covered(record: CoveredRecord, tensors: dict[str, Tensor]) -> Covered:
-    """Make a covered set of its numbers.
-
-    Raises:
-        InputError: If a view is unknown, or numbers are missing, superfluous or do not fit.
-    """
-    left = dict(tensors)
-
-    def take(prefix: str) -> dict[str, Tensor]:
-        size = len(prefix)
-        names = [name for name in left if name.startswith(prefix) and "." not in name[size:]]
-        return {name[size:]: left.pop(name) for name in names}
-
-    whitened = _units(record.whitened, take("covered.whitened."))
-    reduced = None if record.reduced is None else _units(record.reduced, take("covered.reduced."))
-    views: list[View] = []
-    for index, name in enumerate(record.views):
-        if name not in VIEWS:
-            raise InputError(f"the file names the view {name!r}, not known here")
-        numbers = take(f"covered.views.{index}.")
-        threshold, width = numbers.pop("threshold"), numbers.pop("width")
-        view = VIEWS[name](**numbers)
-        view.threshold.copy_(threshold)
-        view.width.copy_(width)
-        views.append(view)
-    rest = take("covered.")
-    unit = float(rest.pop("unit"))
-    columns = len(rest["fill"])
-    if len(set(record.other)) < len(record.other) or not all(
-        0 <= place < columns for place in record.other
-    ):
-        raise InputError("the file's columns are not all there, or there twice")
-    covered = Covered(whitened, reduced, views, record.other, **rest, unit=unit)
-    if left:
-        raise InputError(f"the file holds {sorted(left)[:3]}, which nothing reads")
-    check_shapes(covered)
-    return covered
-
-
-def _units(kind: Kind, numbers: dict[str, Tensor]) -> Units:
-    needed = {"full": {"matrix"}, "principal": {"matrix", "spread"}}.get(kind, set())
-    if set(numbers) != {"mean", "unit"} | needed:
-        raise InputError(f"{kind} units are made of other numbers than {sorted(numbers)}")
-    return Units(kind, **numbers)
-
-
-def check_shapes(covered: Covered) -> None:
-    """See that all numbers fit together, by looking at one row."""
-    columns = covered.columns
-    if (
-        {"balls", "ranges"}
-        - set(covered.names)
-        - ({"balls"} if not len(covered.numeric) else set())
-    ):
-        raise InputError("the file lacks the views that a promise stands on")
-    for name, value in covered.named_buffers():
-        if value.is_floating_point() and value.dtype != torch.float64:
-            raise InputError(f"the file holds {name} as {value.dtype}; a guard is float64")
-    row = torch.zeros(1, columns, dtype=torch.float64)
-    with torch.no_grad():
-        each = covered.each(row)
-        covered.worst(row)
-    if each.shape != (1, len(covered.views)):
-        raise InputError("the file's views do not give one distance for each row")
-
-
 def is_guard(path: str | os.PathLike[str]) -> bool:
     """Whether a file is one that :meth:`GuardedModel.save` wrote, by its header."""
     if not Path(path).is_file():
@@ -260,8 +155,7 @@ def load(path: str | os.PathLike[str]) -> GuardedModel:
             do not prove its certificate.
     """
     header, tensors = read_archive(path)
-    found: GuardedModel = failing_as_damage(os.fspath(path), lambda: _restore(header, tensors))
-    return found
+    return failing_as_damage(os.fspath(path), lambda: _restore(header, tensors))
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor]]:
@@ -311,17 +205,6 @@ def _header(where: str, text: str | None) -> Header:
         raise InputError(f"the header of {where!r} is damaged: {said}") from error
 
 
-def failing_as_damage(where: str, make: Any) -> Any:
-    """Whatever goes wrong with the numbers of a file is damage of the file."""
-    try:
-        return make()
-    except InputError as error:
-        raise InputError(f"{where!r} cannot be used: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
-        said = str(error).splitlines()[0] if str(error) else repr(error)
-        raise InputError(f"{where!r} is damaged: {said}") from error
-
-
 def _restore(header: Header, tensors: dict[str, Tensor]) -> GuardedModel:
     """Rebuild a guarded model from its description."""
     if header.model is None:
@@ -332,9 +215,7 @@ def _restore(header: Header, tensors: dict[str, Tensor]) -> GuardedModel:
         _module(each, f"member.{index}.", tensors)
         for index, each in enumerate(header.model.members)
     ]
-    columns = Columns(
-        header.columns.shape, header.columns.names, header.columns.blocks, header.columns.words
-    )
+    columns = header.columns.columns()
     if columns.width != covered.columns:
         raise InputError(f"it has {covered.columns} columns and names {columns.width}")
     record = header.model

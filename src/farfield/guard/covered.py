@@ -21,6 +21,9 @@ from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import Units
 from farfield.guard.views.view import Place, Say, View
 
+# What is worst of a row that holds values which are no numbers: no view, but these.
+VALUES = "values"
+
 
 class Covered(nn.Module):
     """Distances to a covered set, in float64, whatever the model's own type.
@@ -123,18 +126,21 @@ class Covered(nn.Module):
         return 1.0 + (self.distance(x).clamp(min=0.0) / self.unit).square()
 
     def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Distance, worst view and worst column of rows, each ``(rows,)``.
+        """Distance, and the view and the column that put rows outside, each ``(rows,)``.
 
-        The column of a row with values that are no numbers is the first of them.
+        View and column are -1 inside. The column of a row with values that are no numbers is the
+        first of them, and its view one beyond the last.
         """
         each = self.each(x)
-        distance, view = each.max(dim=1)
+        distance, view = each.max(dim=1)[0], each.argmax(dim=1)
         place, finite = self.place(x)
         blames = torch.stack([self._blame(one, place).argmax(dim=1) for one in self.each_view], 1)
         column = blames.gather(1, view[:, None])[:, 0]
         rows = x.flatten(1).to(torch.float64)
         missing = ~torch.isfinite(torch.where(torch.isnan(rows), self.fill, rows))
-        return distance, view, torch.where(finite, column, missing.double().argmax(dim=1))
+        column = torch.where(finite, column, missing.double().argmax(dim=1))
+        view, outside = torch.where(finite, view, len(self.views)), distance > 0.0
+        return distance, torch.where(outside, view, -1), torch.where(outside, column, -1)
 
     def _blame(self, view: View, place: Place) -> Tensor:
         """Of all columns; views of numeric columns blame none of the others."""
@@ -151,9 +157,9 @@ class Covered(nn.Module):
         """
         place, finite = self.place(row[None])
         if not bool(finite[0]):
-            where = int(self.worst(row[None])[2])
+            where = int(self.worst(row[None])[2])  # never inside
             value = float(row.flatten()[where])
-            return math.inf, "values", where, f"{say(where, value)}, which no training value was"
+            return math.inf, VALUES, where, f"{say(where, value)}, which no training value was"
         each = self.each(row[None])[0].tolist()
         found = sorted(zip(self.each_view, each, strict=True), key=lambda pair: -pair[1])
         outside = [pair for pair in found if pair[1] > 0]

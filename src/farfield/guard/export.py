@@ -19,7 +19,8 @@ from torch.export import Dim, ExportedProgram
 from farfield.errors import InputError, MissingDependency
 from farfield.files import replacing
 from farfield.guard.model import GuardedModel
-from farfield.guard.onnx_file import extend, read_guarded
+from farfield.guard.onnx_file import extend
+from farfield.guard.onnx_read import read_guarded
 
 # Name of the metadata entry, and of the extra file in a .pt2 archive.
 ENTRY = "farfield.certificate"

@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 
 from farfield.errors import InputError
-from farfield.guard.archive import failing_as_damage, read_archive, restore_covered
+from farfield.guard.archive import read_archive
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered
-from farfield.guard.onnx_file import read_guarded
+from farfield.guard.onnx_read import read_guarded
+from farfield.guard.records import failing_as_damage, restore_covered
 from farfield.guard.verify import Verification, verify
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.columns import Columns
-from farfield.guard.covered import Covered
+from farfield.guard.covered import VALUES, Covered
 from farfield.guard.verify import Verification, verify
 
 Floats = NDArray[np.float64]
@@ -50,8 +50,9 @@ class Look:
     Attributes:
         inside: ``(rows,)`` whether nothing is changed.
         distance: ``(rows,)``.
-        view: ``(rows,)`` names of the worst views.
-        column: ``(rows,)`` names of the worst columns.
+        view: ``(rows,)`` names of the views that put rows outside most, empty inside; ``"values"``
+            where a value is no number.
+        column: ``(rows,)`` names of the columns that are worst in them, empty inside.
         guarded: ``(rows, classes)`` guarded probabilities.
     """
 
@@ -134,8 +135,8 @@ class GuardedProbabilities(Guarded):
 
     def look(self, X: Any) -> Look:
         """Everything that an envelope says of rows."""
-        names = np.array(self.covered.names)
-        columns = np.array([self.columns.name(place) for place in range(self.columns.width)])
+        names = np.array([*self.covered.names, VALUES, ""])
+        columns = np.array([*(self.columns.name(place) for place in range(self.columns.width)), ""])
         found = [[each.numpy() for each in self.covered.worst(part)] for part in self._parts(X)]
         empty = [[np.zeros(0), np.zeros(0, int), np.zeros(0, int)]]
         distance, view, column = (

@@ -15,7 +15,6 @@ import numpy as np
 
 from farfield.errors import InputError
 from farfield.guard.covered import Covered
-from farfield.guard.mix import KEPT_APART, LARGEST, LEAST
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import TOLERATED, Categories
 from farfield.guard.views.density import Density
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 PREFIX = "farfield/"
 Names = dict[str, str]
 LEAST_OPSET = 9
-FLOAT, INT64, DOUBLE = 1, 7, 11
-EPS = {FLOAT: float(np.finfo(np.float32).eps), DOUBLE: float(np.finfo(np.float64).eps)}
+FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11
 
 
 class Nodes:
@@ -119,14 +117,35 @@ def add_rows(nodes: Nodes, inputs: Sequence[str], columns: int) -> str:
     return nodes.add("Reshape", whole, shape)
 
 
-def add_covered(nodes: Nodes, covered: Covered, rows: str) -> tuple[str, str]:
-    """Distances of every view, ``(rows, views)``, and the temperature, ``(rows, 1)``."""
+@dataclass(frozen=True)
+class Seen:
+    """Names of what a covered set says of rows.
+
+    Attributes:
+        each: Distances of every view, ``(rows, views)``.
+        distance: The largest of them, ``(rows, 1)``.
+        temperature: ``(rows, 1)``.
+        finite: Whether values are numbers, ``(rows, columns)``.
+        all_finite: Whether all of a row are, ``(rows, 1)``.
+        place: Rows in the coordinates that views measure in.
+    """
+
+    each: str
+    distance: str
+    temperature: str
+    finite: str
+    all_finite: str
+    place: Names
+
+
+def add_covered(nodes: Nodes, covered: Covered, rows: str) -> Seen:
+    """Add distances and the temperature."""
     names = Numbers(nodes, covered)
     infinite = nodes.number(float("inf"))
     rows = nodes.add("Where", nodes.add("IsNaN", rows), names["fill"], rows)
     finite = nodes.add("Less", nodes.add("Abs", rows), infinite)
     rows = nodes.add("Where", finite, rows, nodes.number(0.0))
-    all_finite = nodes.reduce("ReduceMin", nodes.double(finite))
+    every = nodes.reduce("ReduceMin", nodes.double(finite))
     place = _place(nodes, covered, names, rows)
     each = []
     for index, view in enumerate(covered.each_view):
@@ -135,11 +154,13 @@ def add_covered(nodes: Nodes, covered: Covered, rows: str) -> tuple[str, str]:
         each.append(nodes.add("Div", nodes.add("Sub", score, own["threshold"]), own["width"]))
     found = each[0] if len(each) == 1 else nodes.add("Concat", *each, axis=1)
     found = nodes.add("Where", nodes.add("IsNaN", found), infinite, found)
-    inside = nodes.add("Greater", all_finite, nodes.number(0.5))
-    found = nodes.add("Where", inside, found, infinite)
-    beyond = nodes.add("Max", nodes.reduce("ReduceMax", found), nodes.number(0.0))
+    all_finite = nodes.add("Greater", every, nodes.number(0.5))
+    found = nodes.add("Where", all_finite, found, infinite)
+    distance = nodes.reduce("ReduceMax", found)
+    beyond = nodes.add("Max", distance, nodes.number(0.0))
     hot = nodes.square(nodes.add("Div", beyond, names["unit"]))
-    return found, nodes.add("Add", hot, nodes.number(1.0))
+    hot = nodes.add("Add", hot, nodes.number(1.0))
+    return Seen(found, distance, hot, finite, all_finite, place)
 
 
 def _place(nodes: Nodes, covered: Covered, names: Numbers, rows: str) -> Names:
@@ -180,25 +201,41 @@ def _lengths(nodes: Nodes, units: str, centres: str) -> str:
     return nodes.add("Sqrt", nodes.add("Max", squares, nodes.number(0.0)))
 
 
-def _balls(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+def to_balls(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+    """Distance to every ball."""
     away = _lengths(nodes, place["whitened"], own["centres"])
-    return nodes.reduce("ReduceMin", nodes.add("Sub", away, own["radii"]))
+    return nodes.add("Sub", away, own["radii"])
 
 
-def _neighbours(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+def _balls(nodes: Nodes, view: Any, own: Numbers, place: Names) -> str:
+    return nodes.reduce("ReduceMin", to_balls(nodes, view, own, place))
+
+
+def to_groups(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+    """Distance to every group, in what is usual there."""
     away = _lengths(nodes, place["reduced"], own["centres"])
-    return nodes.reduce("ReduceMin", nodes.add("Div", away, own["scales"]))
+    return nodes.add("Div", away, own["scales"])
 
 
-def _ranges(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+def _neighbours(nodes: Nodes, view: Any, own: Numbers, place: Names) -> str:
+    return nodes.reduce("ReduceMin", to_groups(nodes, view, own, place))
+
+
+def beyond_ranges(nodes: Nodes, own: Numbers, place: Names) -> str:
+    """How far every column is beyond its range, in its unit."""
     above = nodes.add("Sub", place["rows"], own["high"])
     below = nodes.add("Sub", own["low"], place["rows"])
     beyond = nodes.add("Max", nodes.add("Max", above, below), nodes.number(0.0))
-    scaled = nodes.add("Min", nodes.add("Div", beyond, own["unit"]), nodes.number(LARGEST_UNIT))
+    return nodes.add("Min", nodes.add("Div", beyond, own["unit"]), nodes.number(LARGEST_UNIT))
+
+
+def _ranges(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:
+    scaled = beyond_ranges(nodes, own, place)
     return nodes.add("Sqrt", nodes.reduce("ReduceSum", nodes.square(scaled)))
 
 
-def _density(nodes: Nodes, view: Density, own: Numbers, place: Names) -> str:
+def to_components(nodes: Nodes, view: Density, own: Numbers, place: Names) -> str:
+    """Squared distance to every component of the mixture."""
     count, columns = view.shifts.shape
     flat = nodes.add("Transpose", own["factors"], perm=[1, 0, 2])
     shape = nodes.array(
@@ -208,33 +245,57 @@ def _density(nodes: Nodes, view: Density, own: Numbers, place: Names) -> str:
     cube = nodes.array(f"density.{count}", np.array([-1, count, columns], dtype=np.int64))
     apart = nodes.add("Sub", nodes.add("Reshape", turned, cube), own["shifts"])
     squares = nodes.reduce("ReduceSum", nodes.square(apart), 2, keep=False)
-    return nodes.add("Sqrt", nodes.reduce("ReduceMin", nodes.add("Add", squares, own["offsets"])))
+    return nodes.add("Add", squares, own["offsets"])
 
 
-def _categories(nodes: Nodes, view: Categories, own: Numbers, place: Names) -> str:
+def _density(nodes: Nodes, view: Density, own: Numbers, place: Names) -> str:
+    return nodes.add("Sqrt", nodes.reduce("ReduceMin", to_components(nodes, view, own, place)))
+
+
+@dataclass(frozen=True)
+class Strange:
+    """Names of what is strange about categories.
+
+    Attributes:
+        pairs: New pairs that each held value is in, ``(rows, values)``.
+        unknown: Whether a variable holds no known value, ``(rows, variables)``.
+        neither: Whether a column of a one-hot block is neither 0 nor 1; ``None`` without blocks.
+    """
+
+    pairs: str
+    unknown: str
+    neither: str | None
+
+
+def add_strange(nodes: Nodes, view: Categories, own: Numbers, place: Names) -> Strange:
+    """What is strange about categories, value by value."""
     rows, near = place["rows"], nodes.number(TOLERATED)
     apart = nodes.add("Sub", nodes.add("Gather", rows, own["places"], axis=1), own["values"])
     held = nodes.double(nodes.add("Not", nodes.add("Greater", nodes.add("Abs", apart), near)))
     pairs = nodes.add("Mul", nodes.add("MatMul", held, own["unseen"]), held)
-    pairs = nodes.add("Div", nodes.reduce("ReduceSum", pairs), nodes.number(2.0))
     count = view.member.shape[1]
     index = nodes.array(f"variables.{count}", np.arange(count, dtype=np.int64))
     shape = nodes.array("upright", np.array([-1, 1], dtype=np.int64))
     member = nodes.double(nodes.add("Equal", nodes.add("Reshape", own["variable"], shape), index))
     # Counts are whole numbers: not one is more than a half away from it.
     odd = nodes.add("Sub", nodes.add("MatMul", held, member), nodes.number(1.0))
-    strange = _counted(nodes, nodes.add("Greater", nodes.add("Abs", odd), nodes.number(0.5)))
-    if len(view.binary):
-        bits = nodes.add("Gather", rows, own["binary"], axis=1)
-        ones = nodes.add("Abs", nodes.add("Sub", bits, nodes.number(1.0)))
-        least = nodes.add("Min", nodes.add("Abs", bits), ones)
-        neither = _counted(nodes, nodes.add("Greater", least, near))
-        strange = nodes.add("Add", strange, neither)
-    return nodes.add("Add", pairs, nodes.add("Mul", strange, nodes.number(float(count))))
+    unknown = nodes.double(nodes.add("Greater", nodes.add("Abs", odd), nodes.number(0.5)))
+    if not len(view.binary):
+        return Strange(pairs, unknown, None)
+    bits = nodes.add("Gather", rows, own["binary"], axis=1)
+    ones = nodes.add("Abs", nodes.add("Sub", bits, nodes.number(1.0)))
+    least = nodes.add("Min", nodes.add("Abs", bits), ones)
+    return Strange(pairs, unknown, nodes.double(nodes.add("Greater", least, near)))
 
 
-def _counted(nodes: Nodes, flags: str) -> str:
-    return nodes.reduce("ReduceSum", nodes.double(flags))
+def _categories(nodes: Nodes, view: Categories, own: Numbers, place: Names) -> str:
+    found = add_strange(nodes, view, own, place)
+    pairs = nodes.add("Div", nodes.reduce("ReduceSum", found.pairs), nodes.number(2.0))
+    strange = nodes.reduce("ReduceSum", found.unknown)
+    if found.neither is not None:
+        strange = nodes.add("Add", strange, nodes.reduce("ReduceSum", found.neither))
+    count = nodes.number(float(view.member.shape[1]))
+    return nodes.add("Add", pairs, nodes.add("Mul", strange, count))
 
 
 _SCORES: dict[type, Any] = {
@@ -244,87 +305,3 @@ _SCORES: dict[type, Any] = {
     Density: _density,
     Categories: _categories,
 }
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What a model's scores are.
-
-    Attributes:
-        kind: ``"probabilities"`` or ``"logits"``.
-        single: Whether there is one number for two classes.
-        classes: Number of classes.
-        element: Their type, float or double.
-    """
-
-    kind: str
-    single: bool
-    classes: int
-    element: int
-
-    @property
-    def logits(self) -> bool:
-        """Whether they are logits."""
-        return self.kind == "logits"
-
-    @property
-    def apart(self) -> float:
-        """By how much classes below the top stay below it, as a share."""
-        return KEPT_APART * EPS[self.element]
-
-    @property
-    def even(self) -> float:
-        """What every class of the uniform answer has."""
-        return 0.0 if self.logits else 1.0 / self.classes
-
-
-def add_mixture(nodes: Nodes, own: str, hot: str, scores: Scores, out: str) -> str:
-    """Mix scores with the uniform answer.
-
-    Args:
-        nodes: Where to add them.
-        own: The model's scores, ``(rows, classes)``, or ``(rows, 1)`` if single.
-        hot: The temperature, ``(rows, 1)``.
-        scores: What the scores are.
-        out: Name of the mixed scores.
-    """
-    exact = nodes.double(own)
-    none = nodes.reduce("ReduceMax", nodes.double(nodes.add("IsNaN", exact)))
-    missing = nodes.add("Greater", none, nodes.number(0.5))
-    mixed = (_mix_single if scores.single else _mix)(nodes, exact, hot, scores)
-    cold = nodes.add("Not", nodes.add("Greater", hot, nodes.number(1.0)))
-    kept = nodes.add("Where", cold, own, nodes.add("Cast", mixed, to=scores.element))
-    filler = nodes.add("Cast", nodes.number(scores.even), to=scores.element)
-    return nodes.add("Where", missing, filler, kept, out=out)
-
-
-def _mix(nodes: Nodes, exact: str, hot: str, scores: Scores) -> str:
-    p = exact
-    if scores.logits:
-        exact = nodes.clip(exact, -LARGEST, LARGEST)
-        p = nodes.add("Softmax", exact, axis=1)
-    below = nodes.add("Less", exact, nodes.reduce("ReduceMax", exact))
-    share = nodes.number(1.0 / scores.classes)
-    mixed = nodes.add("Add", share, nodes.add("Div", nodes.add("Sub", p, share), hot))
-    if scores.logits:
-        mixed = nodes.add("Log", nodes.add("Max", mixed, nodes.number(LEAST)))
-        mixed = nodes.add("Sub", mixed, nodes.reduce("ReduceMax", mixed))
-        lower = nodes.add("Min", mixed, nodes.number(-scores.apart))
-        return nodes.add("Where", below, lower, nodes.number(0.0))
-    highest = nodes.reduce("ReduceMax", mixed)
-    lower = nodes.add("Min", mixed, nodes.add("Mul", highest, nodes.number(1.0 - scores.apart)))
-    return nodes.add("Where", below, lower, highest)
-
-
-def _mix_single(nodes: Nodes, exact: str, hot: str, scores: Scores) -> str:
-    half, middle = nodes.number(0.5), nodes.number(scores.even)
-    p = nodes.add("Sigmoid", exact) if scores.logits else exact
-    mixed = nodes.add("Add", half, nodes.add("Div", nodes.add("Sub", p, half), hot))
-    if scores.logits:
-        bounded = nodes.clip(mixed, LEAST, 1.0 - EPS[DOUBLE])
-        other = nodes.add("Sub", nodes.number(1.0), bounded)
-        mixed = nodes.add("Sub", nodes.add("Log", bounded), nodes.add("Log", other))
-    high = nodes.add("Max", mixed, nodes.number(scores.even + scores.apart))
-    low = nodes.add("Min", mixed, nodes.number(scores.even - scores.apart))
-    mixed = nodes.add("Where", nodes.add("Less", exact, middle), low, middle)
-    return nodes.add("Where", nodes.add("Greater", exact, middle), high, mixed)
