@@ -218,9 +218,9 @@ def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path):
     Jobs in the background are started with the signal ignored, and so are their children.
     """
     code = (
-        "import os, signal, farfield.audit.run as run\n"
+        "import os, signal, farfield.audit.case as case\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "run.Work._rays = lambda self: os.kill(os.getpid(), signal.SIGINT)\n"
+        "case.Case.stage = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
         "from farfield.cli import main; main()"
     )
     arguments = ["audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label"]

@@ -18,8 +18,8 @@ from farfield.audit.findings import Family, Share
 from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate, clopper_pearson
 from farfield.exact import FarField, SureFrom, blind_arcs
+from farfield.levels import SURE
 
-SURE = 0.999
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 THREE = (0.05, 0.5, 0.95)
 # How many numbers the directions of one block may hold.

@@ -71,17 +71,17 @@ class Audit:
     model: ModelFacts
     data: DataFacts
     families: tuple[Family, ...]
-    features: tuple[Feature, ...]
-    curve_steps: tuple[float, ...]
-    rays: tuple[Ray, ...]
-    surfaces: tuple[Surface, ...]
-    health: Health | None
-    detection: tuple[Detected, ...]
-    out_sets: tuple[OutSet, ...]
-    pictures: tuple[Picture, ...]
-    collapses: tuple[Collapse, ...]
+    features: tuple[Feature, ...] = ()
+    curve_steps: tuple[float, ...] = ()
+    rays: tuple[Ray, ...] = ()
+    surfaces: tuple[Surface, ...] = ()
+    health: Health | None = None
+    detection: tuple[Detected, ...] = ()
+    out_sets: tuple[OutSet, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    collapses: tuple[Collapse, ...] = ()
     remedies: tuple[Remedy, ...]
-    guard: BeforeAfter | None
+    guard: BeforeAfter | None = None
     provenance: Provenance
     schema_version: int = field(default=SCHEMA_VERSION)
 

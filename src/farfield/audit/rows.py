@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from farfield.audit.black_box import BlackBox
+from farfield.audit.settings import EngineName
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.network import Network
 
-EngineName = Literal["local", "ray"]
 Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")

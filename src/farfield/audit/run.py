@@ -13,14 +13,19 @@ from typing import Any, Literal, get_args
 from sklearn.base import is_regressor
 from torch import nn
 
+from farfield.audit.black_box import OUTMOST
+from farfield.audit.case import Case, Progress, open_case
+from farfield.audit.cautions import cautions
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
+from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
 from farfield.audit.record import Audit
-from farfield.audit.rows import EngineName
-from farfield.audit.settings import Settings
-from farfield.audit.work import Progress, Work
+from farfield.audit.remedies import remedies
+from farfield.audit.sections import compute
+from farfield.audit.settings import EngineName, Settings
+from farfield.audit.verdicts import guarded_verdict, verdict
 from farfield.data.columns import LabelKind
 from farfield.data.guess import Expected
 from farfield.data.sources import Source, open_data
@@ -36,7 +41,7 @@ def audit(
     y: Any = None,
     *,
     features: Sequence[str] | None = None,
-    threshold: float = 0.99,
+    threshold: float = Settings.threshold,
     ood: Mapping[str, Any] | None = None,
     max_blind: float | None = None,
     label: str | None = None,
@@ -49,14 +54,14 @@ def audit(
     label_kind: LabelKind | None = None,
     task: Task | None = None,
     pairs: Sequence[tuple[str, str]] = (),
-    samples: int = 2000,
-    directions: int = 1000,
-    engine: EngineName = "local",
+    samples: int = Settings.samples,
+    directions: int = Settings.directions,
+    engine: EngineName = Settings.engine,
     guard: bool = False,
     show_rows: bool = False,
     allow_code: bool = False,
     evidence: Evidence = "auto",
-    random_state: int = 0,
+    random_state: int = Settings.seed,
     progress: Progress | None = None,
 ) -> Audit:
     """Find out what a model does far away from its data.
@@ -141,10 +146,43 @@ def audit(
         if loaded is None:
             loaded = _load(model, source, X, evidence, allow_code)
         loaded = given.renamed(loaded)
-        work = Work(settings, loaded, _task(model, loaded, task), progress or _quiet)
-        work.given_guard, work.data = given.around(loaded), X
-        work.open(source, class_names, ood or {})
-        return work.finish(started, guard or given.guarded)
+        case = open_case(
+            settings,
+            loaded,
+            _task(model, loaded, task),
+            source,
+            data=X,
+            ood=ood or {},
+            class_names=class_names,
+            progress=progress or _quiet,
+            given_guard=given.around(loaded),
+            wants_guard=guard or given.guarded,
+        )
+        return conclude(case, started)
+
+
+def conclude(case: Case, started: float) -> Audit:
+    """Compute every part of an audit, and judge.
+
+    Args:
+        case: The model and its data.
+        started: When that began, by ``time.perf_counter``.
+    """
+    found = compute(case)
+    seen_to = None if case.subject.exact else OUTMOST
+    judged = verdict(found["families"], case.settings, case.task, seen_to)
+    if case.given_guard is not None:
+        judged = guarded_verdict(judged, case.settings, case.given_guard)
+    return Audit(
+        warnings=(*case.warnings, *cautions(found["health"], case.task)),
+        verdict=judged,
+        task=case.task,
+        model=model_facts(case.loaded, case.subject.classes),
+        data=data_facts(case.source, case.subject, case.data),
+        remedies=remedies(case.task, case.subject),
+        provenance=provenance(case.settings, started),
+        **found,
+    )
 
 
 def expected(loaded: LoadedModel, *, regression: bool) -> Expected:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from farfield.audit.rows import EngineName
 from farfield.errors import InputError
+from farfield.levels import BLIND
+
+EngineName = Literal["local", "ray"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Settings:
         show_rows: Whether surfaces show rows of the data, and not only where many of them are.
     """
 
-    threshold: float = 0.99
+    threshold: float = BLIND
     max_blind: float | None = None
     samples: int = 2000
     directions: int = 1000
@@ -34,7 +37,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
-            raise InputError(f"threshold must lie in (0, 1], got {self.threshold}; try 0.99")
+            raise InputError(f"threshold must lie in (0, 1], got {self.threshold}; try {BLIND}")
         if self.max_blind is not None and not 0 <= self.max_blind <= 1:
             raise InputError(f"max_blind is a share from 0 to 1, got {self.max_blind}")
         if self.samples < 2 or self.directions < 1:

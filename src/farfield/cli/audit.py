@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from farfield.audit.settings import Settings
 from farfield.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ Examples:
     help="Folder for audit.json and report.html.",
 )
 @click.option("--max-blind", type=click.FloatRange(0, 1), help="Fail above this blind share.")
-@click.option("--threshold", default=0.99, show_default=True, help="Confidence that is blind.")
+@click.option(
+    "--threshold", default=Settings.threshold, show_default=True, help="Confidence that is blind."
+)
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
@@ -55,8 +58,12 @@ Examples:
 @click.option("--class-names", help="Names of the classes, separated by commas.")
 @click.option("--pair", multiple=True, metavar="X,Y", help="Two features to draw a surface of.")
 @click.option("--task", type=click.Choice(["classification", "regression"]))
-@click.option("--samples", default=2000, show_default=True, help="Rows for distances and curves.")
-@click.option("--directions", default=1000, show_default=True, help="Directions per family.")
+@click.option(
+    "--samples", default=Settings.samples, show_default=True, help="Rows for distances and curves."
+)
+@click.option(
+    "--directions", default=Settings.directions, show_default=True, help="Directions per family."
+)
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
 @click.option("--show-rows", is_flag=True, help="Show rows of the data in surfaces.")

@@ -10,7 +10,6 @@ from farfield.guard.archive import load
 from farfield.guard.ccu import CCU, ccu
 from farfield.guard.certificate import Certificate, Coverage
 from farfield.guard.classifier import GuardedClassifier
-from farfield.guard.compare import Comparison, Side, compare
 from farfield.guard.envelope import Envelope, envelope
 from farfield.guard.export import read_certificate
 from farfield.guard.falsify import Falsification, falsify
@@ -25,7 +24,6 @@ from farfield.guard.verify import Verification
 __all__ = [
     "CCU",
     "Certificate",
-    "Comparison",
     "Coverage",
     "Envelope",
     "Explanation",
@@ -36,10 +34,8 @@ __all__ = [
     "GuardedRegressor",
     "LastLayerLaplace",
     "Look",
-    "Side",
     "Verification",
     "ccu",
-    "compare",
     "envelope",
     "falsify",
     "guard",

@@ -29,6 +29,7 @@ from farfield.exact.planar.plane import one_row, require_plane, to_double
 from farfield.exact.sides import approached_jump
 from farfield.graph.network import Network
 from farfield.graph.program import walk
+from farfield.levels import BLIND
 
 # Angles closer than this are the same cut.
 SAME_ANGLE = 2.0**-40
@@ -87,7 +88,7 @@ class BlindArcs:
 
 def blind_arcs(
     network: Network,
-    threshold: float = 0.99,
+    threshold: float = BLIND,
     *,
     origin: Any = None,
     u: Any = None,

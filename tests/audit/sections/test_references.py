@@ -7,7 +7,7 @@ from torch import nn
 
 import farfield as ff
 from audit_subjects import random_subject
-from farfield.audit.references import Reference, features, penultimate
+from farfield.audit.sections.references import Reference, features, penultimate
 from farfield.networks.lenet import lenet
 
 

@@ -1,100 +1,64 @@
-"""Rays through to infinity, and two features at a time: the curves and surfaces of a report."""
+"""Two features at a time: the surfaces of a report, with exact regions where they are few."""
 
 from __future__ import annotations
 
 import base64
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.audit.families import SURE, affordable, in_common, settled
-from farfield.audit.findings import Ray, Surface
+from farfield.audit.case import Case
+from farfield.audit.findings import Surface
+from farfield.audit.sections.rays import most_telling, units
 from farfield.audit.subject import Floats, Moving, Subject
-from farfield.errors import FarfieldError
-from farfield.exact import FarField, SureFrom, along, slice_plane
+from farfield.errors import FarfieldError, InputError
+from farfield.exact import slice_plane
 from farfield.exact.planar.plane import Plane
 from farfield.scores import all_scores
 from farfield.scores.gradient import gradient_magnitude
 
-# Rays are shown out to a million standard deviations; whatever comes after is the limit.
-OUTMOST = 1e6
-STEPS = 160
 GRID = 64
 # Tables wider than this get coarser surfaces: every point of a grid is a whole row.
 WIDE = 1000
-# A ray of a network with more units than this, or a plane, is not walked exactly for a report.
-MOST_UNITS_ON_RAYS = 20_000
-MOST_UNITS_IN_PLANES = 700
+# A plane of a network with more units than this is not cut exactly for a report.
+MOST_UNITS = 700
 # Regions of a plane, and their affine maps: one for each region and class.
 MOST_REGIONS = 50_000
 MOST_MAPS = 10_000_000
 MOST_SEGMENTS = 6_000
-# How many products of weights and values the last 99.9% of one ray may cost: a second.
-WALKING = 5e9
 POINTS = 300
 # Cells of the grid that shows where data is, along each side, and the rows that one needs.
 FEWEST_CELLS, MOST_CELLS, LEAST_IN_CELL = 6, 24, 5
-LAYERS = ("confidence", "predictive_entropy", "mutual_information", "gradient")
+# Without pairs that were asked for, the pairs of this many features are drawn.
+FEATURES = 3
 
 
-def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = "") -> Ray:
-    """Follow one ray at many distances and in the limit, with its first 99.9% if it is exact."""
-    start, way = np.asarray(origin, dtype=float), np.asarray(direction, dtype=float)
-    one = float(subject.in_deviations(torch.from_numpy(way[None]))[0]) or 1.0
-    t = np.concatenate([[0.0], np.geomspace(1e-2, OUTMOST, STEPS - 1)]) / one
-    rows = start + t.reshape(-1, *[1] * start.ndim) * way
-    p = subject.model.probabilities(rows)
-    far = subject.far(start[None], torch.from_numpy(way[None]))
-    scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
-    limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
-    first, pieces = _first(subject, start, way)
-    steps = 1.0 if unit else one
-    lasting = settled(far, WALKING)
-    final = None
-    if isinstance(far, FarField):
-        final = in_common(far.final_from(budget=affordable(far, WALKING)), far.winner)
-    return Ray(
-        name=name,
-        unit=unit or "standard deviations",
-        t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one)),
-        scores={n: tuple(round(float(v), 6) for v in values) for n, values in scores.items()},
-        limits={n: float(value[0]) for n, value in limits.items()},
-        reach=float(far.reach.amax()) * steps,
-        first=None if first is None else first * steps,
-        pieces=pieces,
-        settled=_known(lasting, steps),
-        final=None if final is None else _known(final, steps),
-        exact=bool(lasting.exact[0] & (lasting if final is None else final).exact[0]),
-    )
+def compute(case: Case) -> dict[str, Any]:
+    """The pairs that were asked for, or those of the most telling features."""
+    advance = case.stage("surfaces")
+    pairs = _pairs(case)
+    drawn = []
+    for index, (x, y) in enumerate(pairs):
+        drawn.append(surface(case.subject, x, y, case.rng, show_rows=case.settings.show_rows))
+        advance((index + 1) / len(pairs))
+    return {"surfaces": tuple(drawn)}
 
 
-def _known(found: SureFrom, steps: float) -> float | None:
-    """A distance in steps, unless it is not known at all."""
-    t = float(found.t[0])
-    return None if np.isnan(t) else t * steps
-
-
-def _first(subject: Subject, origin: Floats, direction: Floats) -> tuple[float | None, int | None]:
-    """The exact first distance with 99.9% confidence, and how many pieces the ray has."""
-    if not subject.piecewise or units(subject) > MOST_UNITS_ON_RAYS:
-        return None, None
-    lines = along(subject.network, origin[None], direction[None])
-    return float(lines.first_reaching(SURE)[0]), int(lines.counts.sum())
-
-
-def units(subject: Subject) -> int:
-    """How many numbers the non-affine steps of the network decide on, all instances together."""
-    from farfield.graph.rules import RULES
-
-    total = 0
-    for group in subject.network.groups:
-        for step in group.program.steps:
-            rule = RULES.get(step.target)
-            if rule is not None and rule.kind != "affine" and step.shape is not None:
-                total += int(np.prod(step.shape[1:])) * len(group.members)
-    return total
+def _pairs(case: Case) -> list[tuple[Moving, Moving]]:
+    if not case.settings.pairs:
+        return list(combinations(most_telling(case.subject, FEATURES, case.rng), 2))
+    by_name = {each.name: each for each in case.subject.moving if not each.categorical}
+    for pair in case.settings.pairs:
+        unknown = [name for name in pair if name not in by_name]
+        if unknown or len(set(pair)) < 2:
+            raise InputError(
+                f"cannot draw the pair {pair}: {', '.join(unknown) or 'one feature twice'}; "
+                f"name two of the numeric features {', '.join(list(by_name)[:20])}"
+            )
+    return [(by_name[x], by_name[y]) for x, y in case.settings.pairs]
 
 
 def surface(
@@ -158,7 +122,7 @@ def _plane(
     """The exact regions, for one network that is small enough."""
     if subject.model.instances > 1 or not subject.piecewise:
         return None
-    if units(subject) > MOST_UNITS_IN_PLANES:
+    if units(subject) > MOST_UNITS:
         return None
     origin = subject.centre.copy()
     origin[[across, up]] = 0.0
@@ -240,22 +204,3 @@ def _points(
             label = -1 if subject.labels is None else int(subject.labels[index])
             found.append((float(f"{x:.5g}"), float(f"{y:.5g}"), label))
     return tuple(found)
-
-
-def most_telling(subject: Subject, count: int, rng: np.random.Generator) -> list[Moving]:
-    """The numeric features that move the model most: mean change of p when they are shuffled."""
-    numeric = [feature for feature in subject.moving if not feature.categorical]
-    rows = subject.spread(min(200, max(8, 4_000_000 // subject.centre.size)))
-    before = subject.model.probabilities(rows).mean(dim=0)
-    effect = np.zeros(len(numeric))
-    for index, feature in enumerate(numeric[:MOST_SHUFFLED]):
-        moved = rows.copy()
-        place = feature.places[0]
-        moved[:, place] = moved[rng.permutation(len(rows)), place]
-        after = subject.model.probabilities(moved).mean(dim=0)
-        effect[index] = float((after - before).abs().sum(dim=-1).mean())
-    return [numeric[place] for place in np.argsort(-effect, kind="stable")[:count]]
-
-
-# Shuffling more features than this for a choice of pictures is not worth its time.
-MOST_SHUFFLED = 300

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import farfield as ff
+from farfield.audit.families import share_value
 from farfield.data.schema import FeatureSchema, Schema
 from farfield.errors import InputError
 
@@ -88,3 +89,10 @@ def test_regressors_have_no_guard():
     model.fit(rng_X, rng_X[:, 0])
     with pytest.raises(InputError, match="classifier"):
         ff.audit(model, rng_X, rng_X[:, 0], guard=True, directions=5)
+
+
+def test_one_report_has_one_blind_share(moons):
+    model, data = moons
+    found = ff.audit(model, data.X, data.y, guard=True, directions=20)
+    before = {name: pair[0] for name, pair in found.guard.rows.items() if name.startswith("blind:")}
+    assert before == {f"blind: {each.name}": share_value(each.share) for each in found.families}

@@ -8,7 +8,7 @@ import torch
 
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
-from farfield.audit.features import CURVE_STEPS, table
+from farfield.audit.sections.features import CURVE_STEPS, table
 from farfield.audit.subject import Moving
 from small_networks import mlp
 
@@ -151,7 +151,7 @@ def last_unsure(subject, row, place, sign):
 
 def test_a_budget_that_is_spent_makes_bounds(monkeypatch):
     exact = described(sure_subject(3))
-    monkeypatch.setattr("farfield.audit.features.WALKING", 0.0)
+    monkeypatch.setattr("farfield.audit.sections.features.WALKING", 0.0)
     bounds = described(sure_subject(3))
     assert all(feature.up.exact and feature.down.exact for feature in exact)
     assert not all(feature.up.exact for feature in bounds)

@@ -5,16 +5,24 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 
-from farfield.audit.curves import ray
+from farfield.audit.case import Case
 from farfield.audit.families import FamilyRays
 from farfield.audit.findings import Picture
+from farfield.audit.sections.rays import ray
 from farfield.audit.subject import Floats, Subject
+from farfield.levels import SURE
 
-SURE = 0.999
 EXAMPLES = 4
+
+
+def compute(case: Case) -> dict[str, Any]:
+    """A few images and noise images."""
+    case.stage("pictures")
+    return {"pictures": pictures(case.subject, case.rng)}
 
 
 def image_rays(subject: Subject, count: int, rng: np.random.Generator) -> list[FamilyRays]:

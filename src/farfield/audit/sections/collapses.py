@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
+from farfield.audit.case import Case
 from farfield.audit.families import regression_slopes
 from farfield.audit.findings import Collapse
 from farfield.audit.subject import Subject
 from farfield.exact import at_infinity
 
 ROWS = 50
+
+
+def compute(case: Case) -> dict[str, Any]:
+    """Every open end of every feature."""
+    return {"collapses": collapses(case.subject)}
 
 
 def collapses(subject: Subject) -> tuple[Collapse, ...]:

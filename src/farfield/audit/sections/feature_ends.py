@@ -10,7 +10,6 @@ from torch import Tensor
 
 from farfield.audit.families import (
     SCORES,
-    SURE,
     in_common,
     known_quantiles,
     settled,
@@ -22,6 +21,7 @@ from farfield.exact import SureFrom
 from farfield.exact.local.assumptions import check_assumptions
 from farfield.exact.ray.walk_back import Unsure
 from farfield.exact.sure_from import sure_until
+from farfield.levels import SURE
 from farfield.scores import all_scores
 
 # The assumptions need a Jacobian per ray: checked from a few rows, on tables of usual width.

@@ -1,0 +1,188 @@
+"""A case: a model and its data, opened and fitted to one another, as all of an audit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from farfield.audit.crosscheck import crosscheck
+from farfield.audit.findings import Task
+from farfield.audit.models import LoadedModel
+from farfield.audit.settings import Settings
+from farfield.audit.subject import Moving, Subject
+from farfield.data.sources import Source, open_data
+from farfield.errors import InputError
+from farfield.guard.function import GuardedFunction
+from farfield.guard.model import GuardedModel
+
+Progress = Callable[[str, float], None]
+AnyGuard = GuardedModel | GuardedFunction
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A model and its data.
+
+    Attributes:
+        settings: How much to look at.
+        loaded: The model.
+        task: Whether it classifies or regresses.
+        source: Its data, in the model's layout.
+        data: How the user named the data, perhaps a path.
+        ood: Out-of-distribution sets, in the same layout.
+        subject: The model with a sample of its data.
+        rng: Draws whatever is sampled.
+        progress: Called with the name of a stage and the share of it that is done.
+        given_guard: The guard around the model, if it came with one.
+        wants_guard: Whether before and after the guard are to be compared.
+        warnings: Sentences that stand at the top of the audit; any part may add one.
+        found: What was computed so far: fields of the audit.
+    """
+
+    settings: Settings
+    loaded: LoadedModel
+    task: Task
+    source: Source
+    data: Any
+    ood: Mapping[str, Source]
+    subject: Subject
+    rng: np.random.Generator
+    progress: Progress
+    given_guard: AnyGuard | None = None
+    wants_guard: bool = False
+    warnings: list[str] = field(default_factory=list)
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def stage(self, name: str) -> Callable[[float], None]:
+        """Begin a stage; what is returned takes the share of it that is done."""
+        self.progress(name, 0.0)
+        return lambda done: self.progress(name, done)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether there is a confidence to speak of."""
+        return self.task == "classification"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether a row is a list of named numbers, and not an image."""
+        return not self.subject.is_image
+
+
+def open_case(
+    settings: Settings,
+    loaded: LoadedModel,
+    task: Task,
+    opened: Any,
+    *,
+    data: Any,
+    ood: Mapping[str, Any],
+    class_names: Sequence[str] | None,
+    **rest: Any,
+) -> Case:
+    """Fit data to a model, and out-of-distribution sets to the data.
+
+    Args:
+        settings: How much to look at.
+        loaded: The model.
+        task: What it does.
+        opened: The data as it was opened, in its own layout.
+        data: How the user named it.
+        ood: Names of out-of-distribution sets to their rows or paths.
+        class_names: Names of the classes, if the user gave some.
+        **rest: Further attributes of the case.
+    """
+    source = _fitted(opened, loaded, task)
+    names = [column.name for column in source.columns]
+    others = {
+        name: open_data(
+            rows,
+            features=None if hasattr(rows, "columns") else names,
+            like=source,
+            random_state=settings.seed,
+        )
+        for name, rows in ood.items()
+    }
+    rng = np.random.default_rng(settings.seed)
+    classes = _classes(source, loaded, task, class_names)
+    subject = _subject(source, loaded, task, classes, settings, rng)
+    case = Case(settings, loaded, task, source, data, others, subject, rng, **rest)
+    case.warnings.extend(crosscheck(loaded.original, subject, source))
+    return case
+
+
+def _fitted(opened: Any, loaded: LoadedModel, task: Task) -> Source:
+    """The data in the model's layout."""
+    network, regressing = loaded.network, task == "regression"
+    source: Source = opened.fit_to(
+        int(np.prod(network.input_shape)),
+        n_classes=None if regressing else network.classes,
+        feature_names=loaded.feature_names,
+        class_labels=None if regressing else loaded.class_labels,
+    )
+    if tuple(source.shape) != tuple(network.input_shape):
+        raise InputError(
+            f"the model takes rows of shape {tuple(network.input_shape)}, the data has "
+            f"{tuple(source.shape)}; pass data in the model's own layout"
+        )
+    return source
+
+
+def _classes(
+    source: Source, loaded: LoadedModel, task: Task, given: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Names of the classes; for a regressor, of what it predicts."""
+    network = loaded.network
+    if task == "regression":
+        return ("mean",) if network.one_logit else ("mean", "scale")
+    known = (given, source.class_names, loaded.class_labels, range(network.classes))
+    names = tuple(map(str, next(each for each in known if each is not None)))
+    if len(names) != network.classes:
+        raise InputError(
+            f"the model has {network.classes} classes, but {len(names)} names: "
+            f"{', '.join(names[:8])}; give one name per class in the order of its outputs"
+        )
+    return names
+
+
+def _subject(
+    source: Source,
+    loaded: LoadedModel,
+    task: Task,
+    classes: tuple[str, ...],
+    settings: Settings,
+    rng: np.random.Generator,
+) -> Subject:
+    rows = source.sample(settings.samples, random_state=settings.seed)
+    summary = source.summary
+    moving = tuple(
+        Moving(
+            name=column.name,
+            places=tuple(column.features),
+            unit=column.unit or "",
+            low=column.low,
+            high=column.high,
+            values=tuple(column.values) if column.kind == "categorical" else (),
+            counts=tuple(column.counts) if column.kind == "categorical" else (),
+        )
+        for column in source.columns
+    )
+    # Rows come in file order, which may be sorted by class: shuffle, so that any part stands for
+    # the whole.
+    order = rng.permutation(len(rows.X))
+    labelled = task == "classification" and rows.y is not None
+    return Subject(
+        model=loaded.network,
+        task=task,
+        classes=classes,
+        moving=moving,
+        rows=np.asarray(rows.X, dtype=float)[order],
+        labels=np.asarray(rows.y)[order] if labelled else None,
+        low=summary.low.reshape(-1),
+        high=summary.high.reshape(-1),
+        mean=summary.mean.reshape(-1),
+        std=summary.std.reshape(-1),
+    )

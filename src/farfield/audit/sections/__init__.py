@@ -1,0 +1,66 @@
+"""The parts of an audit, in the order in which they are computed.
+
+A part is a file with a function ``compute(case)``, and a line in ``SECTIONS``. It returns fields of
+the :class:`~farfield.audit.record.Audit`; ``case.found`` holds those of the parts before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from farfield.audit.case import Case
+from farfield.audit.sections import (
+    collapses,
+    detection,
+    directions,
+    features,
+    guard,
+    health,
+    pictures,
+    rays,
+    surfaces,
+)
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of an audit.
+
+    Attributes:
+        name: What its stage is called.
+        applies: Whether a case has such a part.
+        compute: Fields of the audit.
+    """
+
+    name: str
+    applies: Callable[[Case], bool]
+    compute: Callable[[Case], Fields]
+
+
+def _classifies_tables(case: Case) -> bool:
+    return case.classifies and case.is_table
+
+
+SECTIONS = (
+    Section("directions", lambda _: True, directions.compute),
+    Section("features", _classifies_tables, features.compute),
+    Section("detection", lambda case: case.classifies, detection.compute),
+    Section("guard", lambda case: case.wants_guard, guard.compute),
+    Section("health", lambda _: True, health.compute),
+    Section("rays", _classifies_tables, rays.compute),
+    Section("surfaces", _classifies_tables, surfaces.compute),
+    Section("pictures", lambda case: not case.is_table, pictures.compute),
+    Section("collapses", lambda case: not case.classifies, collapses.compute),
+)
+
+
+def compute(case: Case) -> Fields:
+    """Every part that a case has."""
+    for section in SECTIONS:
+        if section.applies(case):
+            case.found.update(section.compute(case))
+    return case.found

@@ -1,0 +1,53 @@
+"""In how many directions a model is blind, family by family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from farfield.audit import families
+from farfield.audit.case import Case
+from farfield.audit.families import FamilyRays
+from farfield.audit.sections.pictures import image_rays
+
+# Images are wide: fewer rays per family.
+IMAGE_RAYS = 200
+
+
+def compute(case: Case) -> dict[str, Any]:
+    """The families of directions."""
+    advance = case.stage("directions")
+    subject, threshold = case.subject, case.settings.threshold
+    circle = families.whole_circle(subject, threshold)
+    done = [] if circle is None else [circle]
+    rays = [each for each in (*_own(case), *_towards(case)) if each is not None]
+    for index, each in enumerate(rays):
+        done.append(families.follow(subject, each, threshold))
+        advance((index + 1) / len(rays))
+    return {"families": tuple(done)}
+
+
+def _own(case: Case) -> list[FamilyRays | None]:
+    """The directions that every model of a kind has."""
+    subject, count = case.subject, case.settings.directions
+    if subject.is_image:
+        return [*image_rays(subject, min(count, IMAGE_RAYS), case.rng)]
+    title = "From the mean of the data through its own rows"
+    return [
+        families.axes(subject),
+        families.random_directions(subject, count, case.rng),
+        families.towards(subject, "data", title, subject.rows, count),
+    ]
+
+
+def _towards(case: Case) -> list[FamilyRays | None]:
+    """The directions of every out-of-distribution set."""
+    subject, settings = case.subject, case.settings
+    limit = min(settings.directions, IMAGE_RAYS) if subject.is_image else settings.directions
+    found = []
+    for name, source in case.ood.items():
+        sample = np.asarray(source.sample(limit, random_state=settings.seed).X, float)
+        title = f"From the mean of the data towards {name}"
+        found.append(families.towards(subject, f"towards {name}", title, sample, limit))
+    return found

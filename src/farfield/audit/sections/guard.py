@@ -1,0 +1,220 @@
+"""Before and after the guard, as an audit shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from farfield.audit.black_box import BlackBox
+from farfield.audit.case import AnyGuard, Case
+from farfield.audit.families import share_value
+from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
+from farfield.audit.subject import Floats, Subject
+from farfield.errors import InputError
+from farfield.evaluate.calibration import calibration
+from farfield.evaluate.detection import detection
+from farfield.guard.falsify import falsify
+from farfield.guard.function import GuardedFunction
+from farfield.guard.model import GuardedModel
+from farfield.guard.protect import guard
+
+Pair = tuple[float, float]
+# Of the sampled rows, every fifth is kept out of the guard and only compared on.
+KEPT_OUT = 5
+# The promise: beyond three data radii no class above 1/K + 0.01.
+RADII, EPSILON = 3.0, 0.01
+# Rows that are moved to a feature's bound.
+MOVED = 100
+# Rows of an out-of-distribution set that a guard is compared on.
+MOST_OUT = 2000
+# Rows of the batch that is timed, and how often; the fastest counts.
+BATCH, REPEATS = 1000, 6
+
+
+def guarded(
+    subject: Subject, rows: Floats, labels: Any, *, radii: float, epsilon: float, seed: int
+) -> AnyGuard:
+    """Guard a subject's model on rows of its data; one-hot blocks are categories."""
+    blocks = [list(feature.places) for feature in subject.moving if feature.categorical]
+    model = subject.model
+    safe = guard(
+        (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model,
+        rows,
+        radii=radii,
+        epsilon=epsilon,
+        labels=labels,
+        categorical=blocks or None,
+        random_state=seed,
+    )
+    assert isinstance(safe, GuardedModel | GuardedFunction)
+    return safe
+
+
+def compute(case: Case) -> dict[str, Any]:
+    """Compare with the guard that the model came with, or with one fitted on most of the rows.
+
+    Rows of the result: blind shares by family, accuracy, likelihood and calibration, AUROC and
+    FPR95 of every out-of-distribution set by the model's own confidence, milliseconds per row and
+    per batch. The plain side is evaluated through the guard's own copy of the model, so that
+    timings and numbers differ by the guard alone.
+    """
+    if not case.classifies:
+        raise InputError("guard=True needs a classifier; a regressor has no confidence")
+    case.stage("guard")
+    safe, apart = _guard(case)
+    rows = {"": case.subject.rows[apart]} | {
+        name: np.asarray(source.sample(MOST_OUT, random_state=case.settings.seed).X, float)
+        for name, source in case.ood.items()
+    }
+    known = case.subject.labels
+    labels = None if known is None else known[apart]
+    plain = {name: safe.own_proba(values) for name, values in rows.items()}
+    after = {name: safe.predict_proba(values) for name, values in rows.items()}
+    same = np.concatenate([plain[name].argmax(1) == after[name].argmax(1) for name in rows])
+    certificate = safe.certificate
+    attack = falsify(safe, random_state=case.settings.seed)
+    compared = BeforeAfter(
+        promise=certificate.statement(),
+        rows=_blindness(case, safe, case.found["families"])
+        | _measured(plain, after, labels)
+        | _milliseconds(safe, rows[""]),
+        certificate={
+            "radius in whitened units": certificate.radius,
+            "radius in data radii": certificate.radii,
+            "epsilon": certificate.epsilon,
+            "classes": float(certificate.classes),
+            "unseen rows unchanged": float((plain[""] == after[""]).all(axis=1).mean()),
+            "training rows unchanged": certificate.training.share,
+            "rows with the same class": float(same.mean()),
+            "largest probability allowed beyond the radius": certificate.largest_probability,
+            "largest probability an attack found there": attack.largest,
+            "views": ", ".join(view.name for view in certificate.views),
+            "metric": certificate.metric,
+        },
+        features=_features(case.subject, safe, case.found.get("features", ())),
+    )
+    return {"guard": compared}
+
+
+def _guard(case: Case) -> tuple[AnyGuard, NDArray[np.bool_]]:
+    """The guard, and which of the sampled rows it has not been fitted on, if there are such."""
+    subject = case.subject
+    apart = np.arange(len(subject.rows)) % KEPT_OUT == 0
+    if case.given_guard is not None:
+        return case.given_guard, np.ones_like(apart)
+    inside = np.ones_like(apart) if apart.all() else ~apart
+    labels = None if subject.labels is None else subject.labels[inside]
+    return guarded(
+        subject, subject.rows[inside], labels, radii=RADII, epsilon=EPSILON, seed=case.settings.seed
+    ), apart
+
+
+def _blindness(case: Case, safe: AnyGuard, found: Sequence[Family]) -> dict[str, Pair]:
+    """The blind shares of all families; with the guard every direction ends at ``1 / K``."""
+    after = float(1 / safe.certificate.classes >= case.settings.threshold)
+    return {f"blind: {each.name}": (share_value(each.share), after) for each in found}
+
+
+def _features(
+    subject: Subject, safe: AnyGuard, table: Sequence[Feature]
+) -> tuple[GuardedFeature, ...]:
+    """Every numeric feature, down and up."""
+    known = {feature.name: feature for feature in table}
+    moving = [each for each in subject.moving if each.name in known and not each.categorical]
+    if not moving:
+        return ()
+    places = np.array([each.places[0] for each in moving])
+    certified = _certified(safe, places)
+    found = []
+    for each, (low, high) in zip(moving, certified.tolist(), strict=True):
+        down, up = known[each.name].down, known[each.name].up
+        place = each.places[0]
+        found.append(
+            GuardedFeature(
+                each.name,
+                each.unit,
+                before=(_before(down), _before(up)),
+                after=(_after(subject, safe, place, down), _after(subject, safe, place, up)),
+                certified=(low if _is_open(down) else None, high if _is_open(up) else None),
+            )
+        )
+    return tuple(found)
+
+
+def _is_open(end: End | None) -> bool:
+    return end is not None and end.bound is None
+
+
+def _before(end: End | None) -> float | None:
+    return None if end is None else end.confidence[1]
+
+
+def _after(subject: Subject, safe: AnyGuard, place: int, end: End | None) -> float | None:
+    """The median confidence at an end, with the guard."""
+    if end is None:
+        return None
+    if end.bound is None:
+        return 1 / safe.certificate.classes
+    moved = subject.spread(MOVED).copy()
+    moved[:, place] = end.bound
+    return float(np.median(safe.predict_proba(moved).max(axis=1)))
+
+
+def _certified(safe: AnyGuard, places: Any) -> Floats:
+    """From which values on, down and up, no class can exceed the promise, ``(features, 2)``.
+
+    A column beyond its range by the threshold and the width of ranges makes ``d >= 1``, whatever
+    all other columns hold.
+    """
+    ranges = safe.covered.ranges
+    room = (float(ranges.threshold) + float(ranges.width)) * ranges.unit.numpy()[places]
+    low, high = ranges.low.numpy()[places] - room, ranges.high.numpy()[places] + room
+    values: Floats = np.stack([low, high], axis=1)
+    return values
+
+
+def _measured(
+    plain: Mapping[str, Floats], after: Mapping[str, Floats], labels: Any
+) -> dict[str, Pair]:
+    """Calibration on the rows of the data, and detection of every other set, before and after."""
+    rows: dict[str, Pair] = {}
+    sides = (plain, after)
+    if labels is not None:
+        fits = [calibration(np.asarray(each[""], dtype=np.float64), labels) for each in sides]
+        for name in ("accuracy", "nll", "ece"):
+            rows[name] = (float(getattr(fits[0], name)), float(getattr(fits[1], name)))
+    for name in plain:
+        if name:
+            here, there = (
+                detection(*(1 - each[key].max(axis=1) for key in ("", name))) for each in sides
+            )
+            rows[f"AUROC: {name}"] = (here.auroc, there.auroc)
+            rows[f"FPR95: {name}"] = (here.fpr95, there.fpr95)
+    return rows
+
+
+def _milliseconds(safe: AnyGuard, X: Floats) -> dict[str, Pair]:
+    """Fastest times of one row and of a batch, both models in turn."""
+    batch: Any = X[np.arange(BATCH) % len(X)]
+    calls: tuple[Callable[[Any], object], ...] = (safe.own_proba, safe.predict_proba)
+    if isinstance(safe, GuardedModel):
+        batch = safe.rows(batch).to(safe.dtype)
+        calls = (safe.unguarded, safe.forward)
+    best = np.full((2, 2), np.inf)
+    with torch.no_grad():
+        for _ in range(REPEATS):
+            for side, call in enumerate(calls):
+                for place, values in enumerate((batch[:1], batch)):
+                    start = time.perf_counter()
+                    call(values)
+                    best[place, side] = min(best[place, side], time.perf_counter() - start)
+    (one, one_after), (many, many_after) = (1e3 * best).tolist()
+    return {
+        "milliseconds for one row": (one, one_after),
+        "milliseconds for a batch": (many, many_after),
+    }
