@@ -1,6 +1,6 @@
 """The parts of an audit, in the order in which they are computed.
 
-A part is a file with a function ``compute(case)``, and a line in ``SECTIONS``. It returns fields of
+A part is a file with a function ``compute(case)``, and a line in ``PARTS``. It returns fields of
 the :class:`~farfield.audit.record.Audit`; ``case.found`` holds those of the parts before it.
 """
 
@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Section:
+class Part:
     """One part of an audit.
 
     Attributes:
@@ -45,22 +45,22 @@ def _classifies_tables(case: Case) -> bool:
     return case.classifies and case.is_table
 
 
-SECTIONS = (
-    Section("directions", lambda _: True, directions.compute),
-    Section("features", _classifies_tables, features.compute),
-    Section("detection", lambda case: case.classifies, detection.compute),
-    Section("guard", lambda case: case.wants_guard, guard.compute),
-    Section("health", lambda _: True, health.compute),
-    Section("rays", _classifies_tables, rays.compute),
-    Section("surfaces", _classifies_tables, surfaces.compute),
-    Section("pictures", lambda case: not case.is_table, pictures.compute),
-    Section("collapses", lambda case: not case.classifies, collapses.compute),
+PARTS = (
+    Part("directions", lambda _: True, directions.compute),
+    Part("features", _classifies_tables, features.compute),
+    Part("detection", lambda case: case.classifies, detection.compute),
+    Part("guard", lambda case: case.wants_guard, guard.compute),
+    Part("health", lambda _: True, health.compute),
+    Part("rays", _classifies_tables, rays.compute),
+    Part("surfaces", _classifies_tables, surfaces.compute),
+    Part("pictures", lambda case: not case.is_table, pictures.compute),
+    Part("collapses", lambda case: not case.classifies, collapses.compute),
 )
 
 
 def compute(case: Case) -> Fields:
     """Every part that a case has."""
-    for section in SECTIONS:
-        if section.applies(case):
-            case.found.update(section.compute(case))
+    for part in PARTS:
+        if part.applies(case):
+            case.found.update(part.compute(case))
     return case.found
