@@ -21,6 +21,7 @@ LENET = {
     "acet_step": 0.3, "warm_start": True,
 }  # fmt: skip
 TINY = {
+    "demo": {"directions": 24, "samples": 8, "models": ["One ReLU network", "Ensemble of ten"]},
     "know-your-limits-1": {"networks": 2, "epochs": 3, "step": 1.0},
     "know-your-limits-3": {
         "step": 1.0, "directions": 24, "members": 2, "samples": 3,

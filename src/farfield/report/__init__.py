@@ -11,7 +11,6 @@ from farfield.report.confidence_table import (
     format_confidence_table,
 )
 from farfield.report.decomposition import draw_decomposition
-from farfield.report.disc import save_discs
 from farfield.report.figure import save_figure
 from farfield.report.html.comparison import write_comparison
 from farfield.report.html.page import notebook_summary, write_report
@@ -32,7 +31,6 @@ __all__ = [
     "notebook_summary",
     "print_audit",
     "save_confidence_histograms",
-    "save_discs",
     "save_figure",
     "save_image_grid",
     "save_plane",

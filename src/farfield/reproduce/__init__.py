@@ -10,6 +10,7 @@ from farfield.reproduce.experiment import Experiment, Result, RunRequest, Settin
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 
 NAMES = (
+    "demo",
     "know-your-limits-1",
     "know-your-limits-3",
     "know-your-limits-search",

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.report.disc import HALFWAY, RIM
 from farfield.report.figure import CLASSES
 from farfield.report.plane import CLASSES as MANY
 from farfield.reproduce.surfaces import Window
 
 Floats = NDArray[Any]
 LEVELS = 40
+# On a disc: the distance halfway to the rim, in spreads of the data; where infinity is drawn.
+HALFWAY = 2.0
+RIM = (1.02, 1.10)
 # The papers' colour ranges; mutual information as it is, from 0 to 1 bit.
 RANGES = {
     "one_minus_max_probability": (0.0, 0.5),

@@ -49,14 +49,23 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_experiment(
+@dataclass(frozen=True)
+class Done:
+    """The settings of an experiment, and the results and seconds of its steps by name."""
+
+    settings: Settings
+    results: Mapping[str, Result]
+    seconds: Mapping[str, float]
+
+
+def run_stages(
     experiment: Experiment,
     request: RunRequest,
     *,
     changes: Settings | None = None,
     progress: Progress | None = None,
-) -> Outcome:
-    """Run the steps that are not done yet and write folder, tables, figures and page.
+) -> Done:
+    """Run the steps that are not done yet.
 
     Args:
         experiment: A module of ``farfield.reproduce``.
@@ -91,10 +100,25 @@ def run_experiment(
             assert kept is not None, "a result that was just written can be read"
         times[step.name] = float(kept.pop("seconds"))
         results[step.name] = kept
-    say(f"{experiment.NAME}: tables and figures")
-    findings = experiment.present(settings, results)
-    page = _write(experiment, request, settings, findings, times)
-    title, seconds = experiment.TITLE, sum(times.values())
+    return Done(settings, results, times)
+
+
+def run_experiment(
+    experiment: Experiment,
+    request: RunRequest,
+    *,
+    changes: Settings | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run the steps that are not done yet and write folder, tables, figures and page.
+
+    Takes what :func:`run_stages` takes.
+    """
+    done = run_stages(experiment, request, changes=changes, progress=progress)
+    (progress or _silent)(f"{experiment.NAME}: tables and figures")
+    findings = experiment.present(done.settings, done.results)
+    page = _write(experiment, request, done.settings, findings, done.seconds)
+    title, seconds = experiment.TITLE, sum(done.seconds.values())
     return Outcome(experiment.NAME, title, "done", page=page, seconds=seconds)
 
 
