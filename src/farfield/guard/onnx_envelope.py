@@ -23,7 +23,7 @@ from farfield.guard.onnx_nodes import (
     Names,
     Nodes,
     Numbers,
-    Seen,
+    CoveredNodes,
     add_strange,
     beyond_ranges,
     to_balls,
@@ -47,7 +47,7 @@ def add_envelope(
     nodes: Nodes,
     covered: Covered,
     columns: Columns,
-    seen: Seen,
+    seen: CoveredNodes,
     own: str,
     scores: Scores,
     outputs: Sequence[str],
@@ -85,7 +85,7 @@ def _largest(nodes: Nodes, values: str, count: int) -> str:
     return nodes.reduce("ReduceMin", found)
 
 
-def _named(nodes: Nodes, seen: Seen, place: str, names: Sequence[str], out: str) -> str:
+def _named(nodes: Nodes, seen: CoveredNodes, place: str, names: Sequence[str], out: str) -> str:
     """Names at positions, none inside."""
     known = nodes.array(f"names.{out}", np.array([*names, ""], dtype=object))
     outside = nodes.add("Greater", seen.distance, nodes.number(0.0))
@@ -99,7 +99,7 @@ def _flat(nodes: Nodes, place: str) -> str:
     return nodes.add("Cast", nodes.add("Reshape", place, flat), to=INT64)
 
 
-def _worst_column(nodes: Nodes, covered: Covered, seen: Seen, worst: str) -> str:
+def _worst_column(nodes: Nodes, covered: Covered, seen: CoveredNodes, worst: str) -> str:
     """The column that the worst view blames; the first that holds no number, if there is one."""
     names = Numbers(nodes, covered)
     missing = nodes.double(nodes.add("Not", seen.finite))

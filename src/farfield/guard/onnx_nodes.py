@@ -118,7 +118,7 @@ def add_rows(nodes: Nodes, inputs: Sequence[str], columns: int) -> str:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CoveredNodes:
     """Names of what a covered set says of rows.
 
     Attributes:
@@ -138,7 +138,7 @@ class Seen:
     place: Names
 
 
-def add_covered(nodes: Nodes, covered: Covered, rows: str) -> Seen:
+def add_covered(nodes: Nodes, covered: Covered, rows: str) -> CoveredNodes:
     """Add distances and the temperature."""
     names = Numbers(nodes, covered)
     infinite = nodes.number(float("inf"))
@@ -160,7 +160,7 @@ def add_covered(nodes: Nodes, covered: Covered, rows: str) -> Seen:
     beyond = nodes.add("Max", distance, nodes.number(0.0))
     hot = nodes.square(nodes.add("Div", beyond, names["unit"]))
     hot = nodes.add("Add", hot, nodes.number(1.0))
-    return Seen(found, distance, hot, finite, all_finite, place)
+    return CoveredNodes(found, distance, hot, finite, all_finite, place)
 
 
 def _place(nodes: Nodes, covered: Covered, names: Numbers, rows: str) -> Names:
