@@ -37,6 +37,13 @@ def test_ruling_out_the_truth_is_doubted():
     assert "exactly 0" in text
 
 
+@pytest.mark.parametrize(("reported", "doubted"), [(None, 0), (0.89, 0), (0.95, 1), (0.8, 1)])
+def test_an_accuracy_far_from_the_reported_one_is_doubted(reported, doubted):
+    found = cautions(health(0.9, 0.5, 0.9), "classification", reported)
+    assert len(found) == doubted
+    assert all("90.0%" in text and f"{reported:.1%} was reported" in text for text in found)
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_good_models_are_left_alone(accuracy, baseline, mmc):
     doubted = bool(cautions(health(accuracy, baseline, mmc), "classification"))
@@ -71,3 +78,31 @@ def test_a_regressor_worse_than_the_mean_is_doubted():
     assert ff.audit(model, X, y, directions=10).warnings == ()
     (text,) = ff.audit(model, -X, y, directions=10).warnings
     assert f"{y.std():.3g}" in text
+
+
+def test_a_model_that_falls_silent_far_out_is_a_warning():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+
+    def silent(rows):
+        p = np.full((len(rows), 2), 0.5)
+        p[np.abs(rows).max(axis=1) > 1e4] = np.nan
+        return p
+
+    found = ff.audit(silent, X, directions=20, samples=50)
+    (text,) = found.warnings
+    assert all(part in text for part in ("NaN", "100.0% of the directions"))
+    assert {each.unanswered for each in found.families} == {1.0}
+
+
+def test_a_model_that_falls_silent_near_the_data_is_a_warning():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+
+    def silent(rows):
+        p = np.full((len(rows), 2), 0.5)
+        p[np.abs(rows).max(axis=1) > np.abs(X).max()] = np.nan
+        return p
+
+    found = ff.audit(silent, X, directions=20, samples=50)
+    assert any("not drawn" in text for text in found.warnings)
+    assert found.surfaces == ()
+    assert all(np.isfinite(ray.scores["confidence"]).all() for ray in found.rays)

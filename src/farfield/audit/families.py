@@ -163,6 +163,7 @@ def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
         settled_exact=exact,
         scores={name: quantiles(facts[name], THREE) for name in SCORES},
         disagreeing=float(facts["disagreeing"].double().mean()),
+        unanswered=float(facts["unanswered"].double().mean()),
     )
 
 
@@ -186,6 +187,7 @@ def _facts(
             "settled": sure.t * per_step,
             "exact": sure.exact,
             "disagreeing": disagreeing(far),
+            "unanswered": far.cut if isinstance(far, Seen) else torch.zeros_like(far.label),
         }
         found |= {name: far.score(name) for name in SCORES}
     return found

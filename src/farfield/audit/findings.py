@@ -114,6 +114,8 @@ class Family:
         disagreeing: Share of rays on which the instances end in different classes.
         settled_exact: Whether ``settled`` is exact; if not, it is at most that, or, of a model that
             can only be evaluated, what was seen.
+        unanswered: Share of rays on which a model that can only be evaluated gave no number at the
+            outermost look; what is told of them is its last answer before.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Family:
     scores: Mapping[str, tuple[float, ...]]
     disagreeing: float
     settled_exact: bool = True
+    unanswered: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def audit(
     engine: EngineName = Settings.engine,
     guard: bool = False,
     show_rows: bool = False,
+    expected_accuracy: float | None = None,
     allow_code: bool = False,
     evidence: Evidence = "auto",
     random_state: int = Settings.seed,
@@ -94,6 +95,7 @@ def audit(
         engine: ``"local"``, or ``"ray"`` to spread the row-parallel parts over a Ray cluster.
         guard: Whether to fit a guard and compare before with after.
         show_rows: Whether surfaces show rows of the data; else only where many of them are.
+        expected_accuracy: What the model's makers report; a warning if the rows say otherwise.
         allow_code: Whether ``model`` may name a Python function to be imported and run.
         evidence: ``"exact"`` refuses models that cannot be followed, ``"sampled"`` only evaluates
             the model whether or not it can be, ``"auto"`` is exact wherever that is possible.
@@ -120,6 +122,7 @@ def audit(
         engine,
         int(random_state),
         show_rows,
+        expected_accuracy,
     )
     started = time.perf_counter()
     with unguarded(model) as given:
@@ -169,12 +172,13 @@ def conclude(case: Case, started: float) -> Audit:
         started: When that began, by ``time.perf_counter``.
     """
     found = compute(case)
+    doubts = cautions(found["health"], case.task, case.settings.expected_accuracy)
     seen_to = None if case.subject.exact else OUTMOST
     judged = verdict(found["families"], case.settings, case.task, seen_to)
     if case.given_guard is not None:
         judged = guarded_verdict(judged, case.settings, case.given_guard)
     return Audit(
-        warnings=(*case.warnings, *cautions(found["health"], case.task)),
+        warnings=(*case.warnings, *doubts),
         verdict=judged,
         task=case.task,
         model=model_facts(case.loaded, case.subject.classes),

@@ -24,6 +24,7 @@ class Settings:
         engine: Where the row-parallel parts run.
         seed: Of everything that is sampled.
         show_rows: Whether surfaces show rows of the data, and not only where many of them are.
+        expected_accuracy: What the model's makers report; the audit warns if it is far from that.
     """
 
     threshold: float = BLIND
@@ -34,12 +35,16 @@ class Settings:
     engine: EngineName = "local"
     seed: int = 0
     show_rows: bool = False
+    expected_accuracy: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
             raise InputError(f"threshold must lie in (0, 1], got {self.threshold}; try {BLIND}")
         if self.max_blind is not None and not 0 <= self.max_blind <= 1:
             raise InputError(f"max_blind is a share from 0 to 1, got {self.max_blind}")
+        expected = self.expected_accuracy
+        if expected is not None and not 0 <= expected <= 1:
+            raise InputError(f"expected_accuracy is a share from 0 to 1, got {expected}")
         if self.samples < 2 or self.directions < 1:
             raise InputError(
                 f"samples must be at least 2 and directions at least 1, got {self.samples} and "

@@ -67,6 +67,9 @@ Examples:
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
 @click.option("--show-rows", is_flag=True, help="Show rows of the data in surfaces.")
+@click.option(
+    "--expected-accuracy", type=click.FloatRange(0, 1), help="Warn if the accuracy is far from it."
+)
 @click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
 @click.option(
     "--evidence",
@@ -102,6 +105,7 @@ def audit(
     engine: Literal["local", "ray"],
     guard: bool,
     show_rows: bool,
+    expected_accuracy: float | None,
     allow_code: bool,
     evidence: Literal["auto", "exact", "sampled"],
     seed: int,
@@ -145,6 +149,7 @@ def audit(
             engine=engine,
             guard=guard,
             show_rows=show_rows,
+            expected_accuracy=expected_accuracy,
             allow_code=allow_code,
             evidence=evidence,
             random_state=seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from farfield.audit import families
 from farfield.audit.case import Case
 from farfield.audit.families import FamilyRays
+from farfield.audit.findings import Family
 from farfield.audit.sections.pictures import image_rays
 
 # Images are wide: fewer rays per family.
@@ -25,7 +27,20 @@ def compute(case: Case) -> dict[str, Any]:
     for index, each in enumerate(rays):
         done.append(families.follow(subject, each, threshold))
         advance((index + 1) / len(rays))
+    case.warnings.extend(_silent(done))
     return {"families": tuple(done)}
+
+
+def _silent(found: Sequence[Family]) -> list[str]:
+    """Say that a model stops answering far out."""
+    worst = max(found, key=lambda each: each.unanswered, default=None)
+    if worst is None or not worst.unanswered:
+        return []
+    return [
+        f"Far out the model gives no number (NaN) on up to {worst.unanswered:.1%} of the "
+        f"directions ({worst.title[0].lower()}{worst.title[1:]}); what is told of those is its "
+        "last answer before."
+    ]
 
 
 def _own(case: Case) -> list[FamilyRays | None]:

@@ -56,6 +56,8 @@ def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = ""
     t = np.concatenate([[0.0], np.geomspace(1e-2, OUTMOST, STEPS - 1)]) / one
     rows = start + t.reshape(-1, *[1] * start.ndim) * way
     p = subject.model.probabilities(rows)
+    answered = ~p.isnan().any(dim=-1).any(dim=0)
+    p, t = p[:, answered], t[answered.numpy()]
     far = subject.far(start[None], torch.from_numpy(way[None]))
     scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
     limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}

@@ -42,7 +42,13 @@ def compute(case: Case) -> dict[str, Any]:
     pairs = _pairs(case)
     drawn = []
     for index, (x, y) in enumerate(pairs):
-        drawn.append(surface(case.subject, x, y, case.rng, show_rows=case.settings.show_rows))
+        one = surface(case.subject, x, y, case.rng, show_rows=case.settings.show_rows)
+        if one is None:
+            case.warnings.append(
+                f"The model answers with NaN near the data, so {x.name} and {y.name} are not drawn."
+            )
+        else:
+            drawn.append(one)
         advance((index + 1) / len(pairs))
     return {"surfaces": tuple(drawn)}
 
@@ -63,8 +69,10 @@ def _pairs(case: Case) -> list[tuple[Moving, Moving]]:
 
 def surface(
     subject: Subject, x: Moving, y: Moving, rng: np.random.Generator, *, show_rows: bool = False
-) -> Surface:
+) -> Surface | None:
     """Evaluate two features on a grid, all others at the median row, with exact regions.
+
+    ``None`` if the model has no answer somewhere on the grid.
 
     Args:
         subject: What is audited.
@@ -80,6 +88,8 @@ def surface(
     rows = np.tile(subject.centre, (grid * grid, 1))
     rows[:, across], rows[:, up] = (side.reshape(-1) for side in np.meshgrid(*ticks))
     p = subject.model.probabilities(rows)
+    if p.isnan().any():
+        return None
     scores = all_scores(p)
     layers: dict[str, Tensor] = {"confidence": p.mean(dim=0).amax(dim=-1)}
     layers["predictive_entropy"] = torch.as_tensor(scores["predictive_entropy"])
