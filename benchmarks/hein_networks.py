@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.parts import data_folder, part
-from farfield.datasets import read_images
+from farfield.data import read_images
 from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.networks.resnet import read_hein2019
 from farfield.objectives import PGD, ImageNoise

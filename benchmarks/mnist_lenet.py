@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import farfield as ff
 from benchmarks.parts import data_folder, folder, part
-from farfield.datasets import read_idx, read_images, to_gray_28
+from farfield.data import read_idx, read_images, to_gray_28
 from farfield.estimators.images import ImageSettings, train_images
 from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.networks.lenet import lenet

@@ -12,7 +12,7 @@ from torch import nn
 import farfield as ff
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.models import LoadedModel, load_model
-from farfield.data.sources import open_data
+from farfield.data import open_data
 from farfield.errors import CaptureError
 
 X, Y = make_moons(120, noise=0.1, random_state=0)

@@ -23,7 +23,7 @@ from torch import nn
 
 import farfield as ff
 from farfield.audit.evaluators import black_box
-from farfield.data.sources import open_data
+from farfield.data import open_data
 from farfield.errors import InputError, NotFollowed
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from farfield.data.table import from_arrays
+from farfield.data import open_table
 from farfield.errors import InputError
 
 FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "ward": ["b", "a", "b"], "dose": [4.0, 5.0, 6.0]})
 
 
 def table(y=None, **options):
-    return from_arrays(FRAME, y, where="t.csv", **options)
+    return open_table(FRAME, y, **options)
 
 
 def test_the_right_number_fits():
@@ -49,17 +49,15 @@ def test_further_columns_are_left_out_with_a_note():
 
 @pytest.mark.parametrize("value", [1e300, -1e39])
 def test_numbers_that_no_model_computes_with_are_named(value):
-    huge = from_arrays(np.array([[1.0, 2.0], [3.0, value]]), features=["a", "b"], where="t.csv")
-    with pytest.raises(
-        InputError, match=r"t.csv: column 'b' holds .*, beyond the range of float32"
-    ):
+    huge = open_table(np.array([[1.0, 2.0], [3.0, value]]), features=["a", "b"])
+    with pytest.raises(InputError, match=r"X: column 'b' holds .*, beyond the range of float32"):
         huge.fit_to(2)
 
 
 def test_columns_that_nobody_named_are_taken_as_they_stand():
-    plain = from_arrays(np.arange(6.0).reshape(3, 2))
+    plain = open_table(np.arange(6.0).reshape(3, 2))
     assert plain.fit_to(2, feature_names=["b", "a"]).notes == ()
-    frame = from_arrays(pd.DataFrame(np.arange(6.0).reshape(3, 2)))
+    frame = open_table(pd.DataFrame(np.arange(6.0).reshape(3, 2)))
     np.testing.assert_array_equal(frame.fit_to(2, feature_names=["b", "a"]).read().X[0], [0, 1])
 
 
@@ -89,13 +87,13 @@ def test_columns_that_nobody_named_are_taken_as_they_stand():
 def test_columns_that_do_not_fit_are_named(arguments, message):
     with pytest.raises(InputError, match=message) as caught:
         table().fit_to(**arguments)
-    assert "feature names for" in message or "t.csv" in str(caught.value)
+    assert "feature names for" in message or "X" in str(caught.value)
 
 
 def test_a_forgotten_label_is_guessed():
     frame = FRAME.assign(Outcome=[0, 1, 0])
     with pytest.raises(InputError, match="Is 'Outcome' the label"):
-        from_arrays(frame).fit_to(4)
+        open_table(frame).fit_to(4)
 
 
 def test_labels_of_the_model_decide():
@@ -137,6 +135,6 @@ def test_targets_and_no_labels_need_no_classes():
 
 def test_constant_columns_are_reported():
     frame = FRAME.assign(dose=2.5)
-    constant = from_arrays(frame)
+    constant = open_table(frame)
     assert constant.constant == ("dose",)
     assert constant.notes == ("Columns that hold one value only: 'dose'.",)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from farfield.data.image_source import open_images
+from farfield.data import open_images
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)

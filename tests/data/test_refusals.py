@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from farfield.data.table import from_arrays, open_table
+from farfield.data import open_table
 from farfield.errors import InputError
 
 
@@ -92,7 +92,7 @@ def test_ten_thousand_columns(csv):
 
 
 def test_numbers_that_leave_float32():
-    table = from_arrays([[1e300], [1.0]])
+    table = open_table([[1e300], [1.0]])
     with pytest.raises(InputError, match=r"1e\+300 leave the range of float32"):
         list(table.chunks())
     assert table.read().X.max() == 1e300
@@ -118,6 +118,6 @@ def test_identifiers_do_not_fill_the_memory(csv, monkeypatch):
     monkeypatch.setattr("farfield.data.scan._BLOCK", 60)
     with pytest.raises(InputError, match="'y' holds more than"):
         open_table(csv("n,y\n" + "\n".join(f"{k},w{k}" for k in range(300))), label="y")
-    monkeypatch.setattr("farfield.datasets.column._MOST_CATEGORIES", 10)
+    monkeypatch.setattr("farfield.data.layout._MOST_CATEGORIES", 10)
     with pytest.raises(InputError, match="'y' has more than"):
         open_table(csv("n,y\n" + "\n".join(f"{k},w{k}" for k in range(300))))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.data.schema import FeatureSchema, read_schema
+from farfield.data import FeatureSchema, LabelSchema, read_schema
 from farfield.errors import FarfieldError, InputError
 
 
@@ -54,23 +54,26 @@ def test_everything_at_once(schema):
     assert read["unheard of"] == FeatureSchema()
     assert read.ignored() == {"id"}
     assert read.blocks == {"unit": ("u1", "u2")}
-    assert (read.order, read.label, read.classes) == (("age", "ward", "code"), "died", ("0", "1"))
+    assert (read.order, read.label) == (("age", "ward", "code"), LabelSchema("died", ("0", "1")))
     assert read_schema(schema("")).features == {}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour = 1", r"unknown keys \['colour'\]. The keys are features, order, blocks, label"),
-        ("[features.a]\nmni = 1", r"\[features.a\]: unknown keys \['mni'\]"),
-        ("[label]\nname = 'y'", r"\[label\]: unknown keys \['name'\]"),
+        ("colour = 1", "colour: no such key; the keys are features, order, blocks, label"),
+        ("[features.a]\nmni = 1", r"\[features.a\] mni: no such key; the keys are min, max"),
+        ("[label]\nname = 'y'", r"\[label\] name: no such key; the keys are column, classes"),
         ("[features.a]\nmin = 2\nmax = 2", "min must be below max, got min = 2 and max = 2"),
-        ("[features.a]\nmin = 'low'", "min must be a number, got 'low'"),
-        ("[features.a]\nmin = nan", "min must be a number"),
-        ("[features.a]\nmin = true", "min must be a number"),
-        (f"[features.a]\nmin = 1{'0' * 400}", "beyond the range"),
-        ("[features.a]\nkind = 'text'", "'categorical', 'numeric', 'ignore'; got 'text'"),
-        ("[features.a]\nunit = 3", "unit must be text"),
+        ("[features.a]\nmin = 'low'", r"\[features.a\] min: should be a valid number, got 'low'"),
+        ("[features.a]\nmin = nan", "min must be below max, got min = nan"),
+        ("[features.a]\nmin = true", "min: should be a valid number, got True"),
+        (f"[features.a]\nmin = 1{'0' * 400}", "min: should be a valid number, got 1000"),
+        (
+            "[features.a]\nkind = 'text'",
+            "kind: should be 'categorical', 'numeric' or 'ignore', got 'text'",
+        ),
+        ("[features.a]\nunit = 3", "unit: should be a valid string, got 3"),
         ("[features.a]\nvalues = 3", "a list with at least one entry"),
         ("[features.a]\nvalues = []", "a list with at least one entry"),
         ("[features.a]\nvalues = ['x', 'x']", r"names \['x'\] twice"),
@@ -78,10 +81,10 @@ def test_everything_at_once(schema):
         ("[features.a]\nvalues = [[1]]", "text, numbers or booleans"),
         ("[features.a]\nkind = 'numeric'\nvalues = ['x']", "only a categorical feature"),
         ("[features.a]\nkind = 'categorical'\nmin = 1", "gives bounds"),
-        ("features = 3", r"\[features\] must be a table"),
-        ("[features]\na = 3", r"\[features.a\] must be a table"),
-        ("label = 'y'", r"\[label\] must be a table"),
-        ("[label]\ncolumn = 3", "column must be a name"),
+        ("features = 3", "features: should be a table of keys, got 3"),
+        ("[features]\na = 3", r"\[features\] a: should be a table of keys, got 3"),
+        ("label = 'y'", "label: should be a table of keys, got 'y'"),
+        ("[label]\ncolumn = 3", r"\[label\] column: should be a valid string, got 3"),
         ("order = ['a']\n[features.a]\nkind = 'ignore'", "order names columns that are ignored"),
         ("[label]\ncolumn = 'a'\n[features.a]\nmin = 0", "the label, and also"),
         ("[blocks]\nw = ['a']", "at least two columns"),
@@ -96,6 +99,11 @@ def test_what_makes_no_sense_is_refused(schema, text, message):
     with pytest.raises(InputError, match=message) as caught:
         read_schema(schema(text))
     assert "schema.toml" in str(caught.value)
+
+
+def test_every_trouble_is_said_at_once(schema):
+    with pytest.raises(InputError, match=r"min: should be.*; \[label\] colum: no such key"):
+        read_schema(schema("[features.a]\nmin = 'low'\n[label]\ncolum = 'y'"))
 
 
 def test_files_that_cannot_be_opened(tmp_path):

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.data.schema import parse_schema
-from farfield.data.table import from_arrays, open_table
+from farfield.data import open_table, parse_schema
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -48,9 +47,9 @@ def source(request, tmp_path):
     path = tmp_path / f"data.{request.param}"
     options = {"label": "died", "categorical": ["grade"]}
     if request.param == "frame":
-        return from_arrays(FRAME, **options)
+        return open_table(FRAME, **options)
     if request.param == "arrow":
-        return from_arrays(pa.Table.from_pandas(FRAME), **options)
+        return open_table(pa.Table.from_pandas(FRAME), **options)
     if request.param == "parquet":
         pq.write_table(pa.Table.from_pandas(FRAME), path, row_group_size=77)
     elif request.param == "csv":
@@ -131,7 +130,7 @@ def test_quantiles_say_whether_they_are_exact(source):
 
 
 def test_samples_are_uniform():
-    table = from_arrays(np.arange(20.0)[:, None])
+    table = open_table(np.arange(20.0)[:, None])
     counts = np.zeros(20)
     for seed in range(2000):
         counts[table.sample(5, random_state=seed).index] += 1
@@ -141,7 +140,7 @@ def test_samples_are_uniform():
 
 def test_the_global_random_state_stays():
     before = np.random.get_state()[1].copy(), torch.random.get_rng_state()  # noqa: NPY002
-    table = from_arrays(RNG.normal(size=(50, 2)))
+    table = open_table(RNG.normal(size=(50, 2)))
     table.sample(5)
     table.quantiles(rows=10)
     assert (np.random.get_state()[1] == before[0]).all()  # noqa: NPY002
@@ -162,7 +161,7 @@ SCHEMA = {
 
 
 def test_a_schema_gives_order_values_bounds_and_classes():
-    table = from_arrays(FRAME, schema=parse_schema(SCHEMA))
+    table = open_table(FRAME, schema=parse_schema(SCHEMA))
     assert table.feature_names == ("ward=c", "ward=b", "ward=a", "ward=d", "age", "smokes")
     assert (table.label, table.class_names) == ("died", ("yes", "no"))
     age = table.columns[1]
@@ -179,8 +178,8 @@ def test_a_schema_gives_order_values_bounds_and_classes():
 
 
 def test_boxes():
-    assert from_arrays(np.eye(3)).box() is None
-    one_value = from_arrays(pd.DataFrame({"a": ["u", "u"], "b": [1.0, 2.0]}))
+    assert open_table(np.eye(3)).box() is None
+    one_value = open_table(pd.DataFrame({"a": ["u", "u"], "b": [1.0, 2.0]}))
     box = one_value.box()
     assert box is not None
     assert (box.categorical, box.low[0].item(), box.high[0].item()) == ((), 1.0, 1.0)
@@ -204,7 +203,7 @@ def test_boxes():
 def test_a_schema_that_does_not_fit(change, message):
     content = {key: value for key, value in (SCHEMA | change).items() if value is not None}
     with pytest.raises(InputError, match=message):
-        from_arrays(FRAME, schema=parse_schema(content))
+        open_table(FRAME, schema=parse_schema(content))
 
 
 HOLES = "a,b,w,y\n1,5,u,0\n,5,v,1\n3,,,0\n8,7,v,1\n"
@@ -256,9 +255,9 @@ def test_like_an_earlier_table(holes, tmp_path):
         (tmp_path / "later.csv").write_text(text)
         with pytest.raises(InputError, match=message):
             open_table(tmp_path / "later.csv", like=first)
-    whole = from_arrays([[1.0], [2.0]])
+    whole = open_table([[1.0], [2.0]])
     with pytest.raises(InputError, match=r"'x0' \(1 missing.*opening the earlier"):
-        from_arrays([[np.nan], [2.0]], like=whole)
+        open_table([[np.nan], [2.0]], like=whole)
     reordered = first.fit_to(4, feature_names=["w=v", "b", "w_u", "a"])
     (tmp_path / "later.csv").write_text("w,b,a\nv,2,3\n")
     np.testing.assert_array_equal(
@@ -267,7 +266,7 @@ def test_like_an_earlier_table(holes, tmp_path):
 
 
 def test_targets_of_a_regression():
-    table = from_arrays([[1.0], [2.0]], [0.5, 7.0], label_kind="number")
+    table = open_table([[1.0], [2.0]], [0.5, 7.0], label_kind="number")
     assert (table.label_kind, table.class_names) == ("number", None)
     rows = table.read()
     assert rows.y is not None
@@ -276,14 +275,14 @@ def test_targets_of_a_regression():
 
 def test_names_of_classes():
     X = [[1.0], [2.0], [3.0]]
-    names = from_arrays(X, [0, 2, 0], class_names=["a", "b", "c"])
+    names = open_table(X, [0, 2, 0], class_names=["a", "b", "c"])
     assert (names.class_names, names.class_counts) == (("a", "b", "c"), (2, 0, 1))
-    texts = from_arrays(X, ["b", "a", "b"], class_names=["b", "a"])
+    texts = open_table(X, ["b", "a", "b"], class_names=["b", "a"])
     assert texts.read().y.tolist() == [0, 1, 0]
-    booleans = from_arrays(X, np.array([True, False, True]))
+    booleans = open_table(X, np.array([True, False, True]))
     assert (booleans.class_names, booleans.read().y.tolist()) == (("False", "True"), [1, 0, 1])
     with pytest.raises(InputError, match=r"'3' \(1 row\); the known classes are 'a', 'b'"):
-        from_arrays(X, [0, 1, 3], class_names=["a", "b"])
+        open_table(X, [0, 1, 3], class_names=["a", "b"])
 
 
 def test_npz_and_npy(tmp_path):
@@ -326,7 +325,7 @@ def test_pieces_and_formats_never_matter(tmp_path_factory, rows, size, impute):
     tables = [
         open_table(folder / "f.csv", label="y", impute=impute),
         open_table(folder / "f.parquet", label="y", impute=impute),
-        from_arrays(frame, label="y", impute=impute),
+        open_table(frame, label="y", impute=impute),
     ]
     X, y = tables[2].read().X, frame["y"].to_numpy()
     for table in tables:
@@ -366,7 +365,7 @@ def test_columns_that_are_a_one_hot_code_already(tmp_path):
     assert box.categorical == ((2, 1), (3, 4))
     assert bool(box.contains(X).all())
     fitted = table.fit_to(5, feature_names=["ward_a", "ward_b", "age", "sex_m", "sex_f"])
-    later = from_arrays(CODED[::-1], like=fitted)
+    later = open_table(CODED[::-1], like=fitted)
     np.testing.assert_array_equal(later.read().X, X[::-1][:, [2, 1, 0, 4, 3]])
     np.testing.assert_allclose(later.summary.mean, X.mean(0)[[2, 1, 0, 4, 3]])
     assert json.loads(json.dumps(table.to_dict()))["columns"][1]["sources"] == ["ward_a", "ward_b"]
@@ -383,11 +382,11 @@ def test_columns_that_are_a_one_hot_code_already(tmp_path):
 )
 def test_codes_that_are_not_one_hot(column, values, message):
     with pytest.raises(InputError, match=message):
-        from_arrays(CODED.assign(**{column: values}), schema=parse_schema(BLOCKS), impute="mean")
+        open_table(CODED.assign(**{column: values}), schema=parse_schema(BLOCKS), impute="mean")
 
 
 def test_codes_of_text_and_absent_columns():
     with pytest.raises(InputError, match=r"'ward_a' \('x' in data row 1\)"):
-        from_arrays(CODED.assign(ward_a=list("xyxy")), schema=parse_schema(BLOCKS))
+        open_table(CODED.assign(ward_a=list("xyxy")), schema=parse_schema(BLOCKS))
     with pytest.raises(InputError, match=r"column 'ward_a' of \[blocks\] are not in the table"):
-        from_arrays(CODED.drop(columns="ward_a"), schema=parse_schema({"blocks": BLOCKS["blocks"]}))
+        open_table(CODED.drop(columns="ward_a"), schema=parse_schema({"blocks": BLOCKS["blocks"]}))

@@ -18,14 +18,11 @@ from torch import nn
 
 import farfield as ff
 from farfield.audit.record import Audit
-from farfield.data.image_source import open_images
-from farfield.data.schema import read_schema
-from farfield.data.table import open_table
-from farfield.datasets import read_csv, read_npz, read_parquet
-from farfield.datasets.cifar import read_cifar_binary, read_cifar_pickle
-from farfield.datasets.idx import read_idx
-from farfield.datasets.images import read_pixels
-from farfield.datasets.npy import read_npy
+from farfield.data import open_images, open_table, read_schema
+from farfield.data.arrays import read_npy
+from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
+from farfield.data.idx import read_idx
+from farfield.data.images import read_pixels
 from farfield.estimators import EnsembleClassifier, TemperatureScaling
 from farfield.estimators.images.checkpoint import read_checkpoint, write_checkpoint
 from farfield.guard import load as load_guard
@@ -242,26 +239,18 @@ def read_pictures(path):
     open_images(path).sample(1)
 
 
-def read_text(path):
-    read_csv(path, one_hot=True, impute="mean")
-
-
-def read_columns(path):
-    read_parquet(path, one_hot=True, impute="mean")
-
-
 packed_csv = inside_gzip(any_of(change_bytes, change_cells))
 FORMATS = {
-    "csv": Format(csv, any_of(change_bytes, change_cells), (read_text, read_rows)),
+    "csv": Format(csv, any_of(change_bytes, change_cells), (read_rows,)),
     "csv.gz": Format(
         lambda: [gzip.compress(each, mtime=0) for each in csv()],
         any_of(change_bytes, packed_csv),
-        (read_text, read_rows),
+        (read_rows,),
     ),
-    "parquet": Format(parquet, change_bytes, (read_columns, read_rows)),
+    "parquet": Format(parquet, change_bytes, (read_rows,)),
     "npy": Format(npy, any_of(change_bytes, change_npy), (read_npy, read_rows, read_pictures)),
     "npz": Format(
-        npz, any_of(change_bytes, change_archive), (read_npz, read_pixels, read_rows, read_pictures)
+        npz, any_of(change_bytes, change_archive), (read_pixels, read_rows, read_pictures)
     ),
     "idx": Format(idx, change_bytes, (read_idx, read_pictures)),
     "idx.gz": Format(

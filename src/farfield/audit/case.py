@@ -13,7 +13,7 @@ from farfield.audit.findings import Task
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Moving, Subject
-from farfield.data.sources import Source, open_data
+from farfield.data import Source, open_data
 from farfield.errors import InputError
 from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel

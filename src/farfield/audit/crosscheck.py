@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from farfield.audit.evaluators import black_box, can_be_asked
 from farfield.audit.subject import Floats, Subject
-from farfield.data.sources import Source
+from farfield.data import Source
 from farfield.errors import CaptureError, FarfieldError
 
 # Rows that are compared, and how many numbers they may hold.

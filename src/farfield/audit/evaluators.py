@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from torch import nn
 
-from farfield.audit.black_box import TOLERANCE, BlackBox, as_distribution, ask
-from farfield.data.columns import TableColumn
-from farfield.data.guess import Expected
-from farfield.data.raw import Floats, RawColumns
-from farfield.data.sources import Source
-from farfield.datasets.column import Impute
+from farfield.audit.black_box import TOLERANCE, BlackBox, Floats, as_distribution, ask
+from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label

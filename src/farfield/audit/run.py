@@ -26,9 +26,7 @@ from farfield.audit.remedies import remedies
 from farfield.audit.sections import compute
 from farfield.audit.settings import EngineName, Settings
 from farfield.audit.verdicts import guarded_verdict, verdict
-from farfield.data.columns import LabelKind
-from farfield.data.guess import Expected
-from farfield.data.sources import Source, open_data
+from farfield.data import Expected, LabelKind, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
 
@@ -142,7 +140,7 @@ def audit(
             ignore=ignore,
             impute=impute,
             delimiter=delimiter,
-            regression=regression,
+            label_kind="number" if regression else "class",
             expected=told(model) if loaded is None else expected(loaded, regression=regression),
             random_state=settings.seed,
         )

@@ -12,8 +12,7 @@ from farfield.audit.black_box import BlackBox
 from farfield.audit.evaluators import black_box, can_be_asked, told
 from farfield.audit.models import LoadedModel, load_model
 from farfield.audit.run import expected
-from farfield.data.guess import Expected
-from farfield.data.sources import Source, open_data
+from farfield.data import Expected, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.guard.certificate import Certificate
 from farfield.guard.model import GuardedModel

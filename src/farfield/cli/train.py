@@ -71,7 +71,7 @@ def train(
 
     from farfield import estimators
     from farfield.cli.progress import stages
-    from farfield.data.table import open_table
+    from farfield.data import open_table
 
     given = dict(_setting(text) for text in settings)
     given |= {"epochs": epochs} if epochs is not None else {}

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from farfield.data.columns import ColumnKind, LabelKind, TableColumn
-from farfield.data.schema import Schema
-from farfield.datasets.column import Impute, some
-from farfield.datasets.stream import Stream
+from farfield.data.column import some
+from farfield.data.encoding import ColumnKind, TableColumn
+from farfield.data.schema import Schema, read_schema
+from farfield.data.stream import Stream
 from farfield.errors import InputError
+
+Impute = Literal["mean", "median", "most_frequent"]
+LabelKind = Literal["class", "number"]
+
+
+class Options(TypedDict, total=False):
+    """How a table is read, as far as the caller says so.
+
+    Attributes:
+        label: Column of the labels; in an .npz archive an array (default: ``y`` or ``labels``), for
+            .npy a second file. None for no labels, or those of the schema.
+        label_kind: ``"class"`` turns labels into class indices, ``"number"`` leaves targets.
+        schema: Bounds, units, kinds and order: see `farfield.data.schema`.
+        categorical: Numeric columns to be spread out as categories; text and booleans always are.
+        ignore: Columns to leave out.
+        impute: How missing values are filled: ``"mean"``, ``"median"``, ``"most_frequent"``; None
+            refuses them. Text always takes the most frequent value.
+    """
+
+    label: str | None
+    label_kind: LabelKind
+    schema: Schema | str | os.PathLike[str] | None
+    categorical: Sequence[str]
+    ignore: Sequence[str]
+    impute: Impute | None
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the caller decided; the arguments of `farfield.data.table.open_table`."""
+    """What the caller decided; see `Options`."""
 
     label: str | None = None
     label_kind: LabelKind = "class"
@@ -40,6 +66,19 @@ class Choices:
             return dict(self.schema.blocks)
         return {column.name: column.sources for column in self.like if column.sources}
 
+    @classmethod
+    def of(
+        cls,
+        like: tuple[TableColumn, ...] | None,
+        class_names: tuple[str, ...] | None,
+        **options: Unpack[Options],
+    ) -> Choices:
+        """Take the options of a caller; a schema may be a file."""
+        schema = options.get("schema") or Schema()
+        read = schema if isinstance(schema, Schema) else read_schema(schema)
+        given: dict[str, Any] = {**options, "schema": read}
+        return cls(**given, like=like, class_names=class_names)
+
     def __post_init__(self) -> None:
         if self.label_kind not in get_args(LabelKind):
             raise InputError(f"label_kind must be 'class' or 'number', got {self.label_kind!r}.")
@@ -53,7 +92,7 @@ class Choices:
 
     def label_of(self, stream: Stream) -> str | None:
         """Return the column of the labels: as given, as in the schema, or as the format says."""
-        label = self.label if self.label is not None else self.schema.label
+        label = self.label if self.label is not None else self.schema.label.column
         if label is None:
             return stream.default_label
         if label not in stream.names:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farfield.data.choices import Choices
-from farfield.data.columns import Floats, prepared
+from farfield.data.choices import Choices, Impute
+from farfield.data.column import Fill, category_order, some
+from farfield.data.encoding import Floats, prepared
 from farfield.data.scan import Scan, batch_rows
-from farfield.datasets.column import Column, Fill, Impute, category_order, fill_value, some
-from farfield.datasets.stream import Stream
+from farfield.data.stream import Stream
 from farfield.errors import InputError
 
 # Numbers collected at a time for medians: 256 MB, or one column if that is more.
@@ -70,6 +70,14 @@ def _imputed(
             for piece, column in zip(pieces, batch, strict=True):
                 piece.append(prepared(column, "numeric").values)
         for name, piece in zip(names, pieces, strict=True):
-            whole = Column(name, "number", np.concatenate(piece), "")
-            fills[name] = fill_value(whole, impute)
+            fills[name] = _middle(np.concatenate(piece), impute)
     return fills
+
+
+def _middle(values: Floats, impute: Impute) -> float:
+    """Return the median, or the most frequent of some numbers, the smallest of several."""
+    present = values[~np.isnan(values)]
+    if impute == "median":
+        return float(np.median(present))
+    found, counts = np.unique(present, return_counts=True)
+    return float(found[counts.argmax()])

@@ -1,21 +1,98 @@
-"""Does a table fit a model? Columns and classes compared, everything that differs named."""
+"""A table and a model: which columns are its inputs, which is the label, and what does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from farfield.data.columns import Label, TableColumn
-from farfield.data.labels import counted
-from farfield.data.names import find, names_a_label
-from farfield.datasets.column import number_text, some
+from farfield.data.choices import Choices, Impute
+from farfield.data.column import some, value_text
+from farfield.data.encoding import TableColumn
+from farfield.data.names import find, names_a_label, spare
+from farfield.data.scan import scan
+from farfield.data.source import Source
+from farfield.data.stream import Stream
 from farfield.errors import InputError
 
-if TYPE_CHECKING:
-    from farfield.data.source import Source
+
+@dataclass(frozen=True)
+class Expected:
+    """What a model says about its data.
+
+    Attributes:
+        features: How many numbers it takes per row.
+        names: Of these, or None.
+        classes: How many classes it has; None for a regressor.
+        labels: Of its classes, or None.
+        impute: How missing values are to be filled for a model that takes them; None for one that
+            does not.
+    """
+
+    features: int
+    names: tuple[str, ...] | None = None
+    classes: int | None = None
+    labels: tuple[Any, ...] | None = None
+    impute: Impute | None = None
+
+
+def by_names(
+    stream: Stream, choices: Choices, expected: Expected
+) -> tuple[Choices, tuple[str, ...]]:
+    """Leave out the columns that the model does not name; one of them may be the label."""
+    if expected.names is None or not stream.named or choices.like is not None:
+        return choices, ()
+    label = choices.label_of(stream)
+    known = {label, *choices.ignore, *choices.schema.ignored()}
+    rest = spare([name for name in stream.names if name not in known], expected.names)
+    notes: tuple[str, ...] = ()
+    if label is None and (found := _likely(stream, rest, expected)) is not None:
+        choices, notes = replace(choices, label=found), (_taken(found),)
+        rest.remove(found)
+    if not rest:
+        return choices, notes
+    note = f"Columns that the model does not name were left out: {some(rest)}."
+    return replace(choices, ignore=(*choices.ignore, *rest)), (*notes, note)
+
+
+def by_number(
+    stream: Stream, columns: Sequence[TableColumn], expected: Expected
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the column without which the table has as many inputs as the model, if one stands out.
+
+    It is called what labels are called, or it is the only one that holds the model's classes.
+    """
+    width = sum(len(column.features) for column in columns)
+    over = [c.name for c in columns if width - len(c.features) == expected.features]
+    found = _likely(stream, over, expected)
+    return found, () if found is None else (_taken(found),)
+
+
+def _likely(stream: Stream, names: Sequence[str], expected: Expected) -> str | None:
+    """The one that is called what labels are called, else the only one that holds the classes."""
+    named = [name for name in names if names_a_label(name)]
+    if len(named) == 1:
+        return named[0]
+    if expected.classes is None:
+        return None
+    holding = [name for name in named or names if _holds_classes(stream, name, expected)]
+    return holding[0] if len(holding) == 1 else None
+
+
+def _holds_classes(stream: Stream, name: str, expected: Expected) -> bool:
+    words = scan(stream, [name], {name: "categorical"}, {}).words[name].counts
+    if expected.labels is not None:
+        return set(words) <= {value_text(label) for label in expected.labels}
+    return len(words) == expected.classes
+
+
+def _taken(name: str) -> str:
+    return (
+        f"No label was named; column {name!r} was taken for it. Name another with label (--label), "
+        "or leave the column out with ignore (--ignore)."
+    )
 
 
 def fitted_columns(
@@ -110,65 +187,3 @@ def _differences(source: Source, missing: Sequence[str], extra: Sequence[str]) -
     if likely and source.label is None:
         advice = f"Is {likely[0]!r} the label? Then name it with label (--label). {advice}"
     return f"{source.where}: {'; '.join(parts)}. {advice}"
-
-
-def fitted_label(
-    label: Label | None, n_classes: int | None, labels: Sequence[Any] | None, where: str
-) -> tuple[Label | None, tuple[str, ...]]:
-    """Return labels as indices of a model's outputs, and notes."""
-    if label is None or label.kind == "number" or (n_classes is None and labels is None):
-        return label, ()
-    counts = dict(zip(label.words, label.counts, strict=True))
-    found = {word: n for word, n in counts.items() if n}
-    if labels is not None:
-        words = tuple(label_text(value) for value in labels)
-        if n_classes is not None and len(words) != n_classes:
-            raise InputError(f"{len(words)} class labels for a model with {n_classes} outputs.")
-        unknown = {word: n for word, n in found.items() if word not in words}
-        if unknown:
-            raise InputError(
-                f"{where}: label column {label.name!r} holds labels that the model does not know: "
-                f"{counted(unknown)}. The model knows {some(words)}."
-            )
-        return _relabelled(label, words, counts, words), ()
-    assert n_classes is not None
-    return _by_number(label, n_classes, found, counts, where)
-
-
-def _by_number(
-    label: Label, n_classes: int, found: dict[str, int], counts: dict[str, int], where: str
-) -> tuple[Label, tuple[str, ...]]:
-    """Fit labels to a model that only says how many classes it has."""
-    indices = tuple(str(k) for k in range(n_classes))
-    if label.class_names != label.words or not set(found) <= set(indices):
-        if len(label.words) == n_classes:
-            return label, ()
-        raise InputError(
-            f"{where}: the model has {n_classes} classes and does not name them; label column "
-            f"{label.name!r} holds {counted(found)}, known as {len(label.words)} classes. Name the "
-            "model's classes in order: [label] classes = [...] in the schema."
-        )
-    names = label.class_names if len(label.words) == n_classes else indices
-    notes = (
-        ()
-        if len(found) == n_classes
-        else (f"Labels were taken as class indices 0 to {n_classes - 1}.",)
-    )
-    return _relabelled(label, indices, counts, names), notes
-
-
-def _relabelled(
-    label: Label, words: tuple[str, ...], counts: dict[str, int], names: tuple[str, ...]
-) -> Label:
-    """Give labels new indices."""
-    return replace(
-        label, words=words, class_names=names, counts=tuple(counts.get(word, 0) for word in words)
-    )
-
-
-def label_text(value: Any) -> str:
-    """Write a model's label as the readers write labels."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, float) and np.isfinite(plain):
-        return number_text(plain)
-    return plain.decode() if isinstance(plain, bytes) else str(plain)

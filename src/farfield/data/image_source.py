@@ -10,13 +10,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.columns import Label, Rows, Summary
-from farfield.data.fit import fitted_label
-from farfield.data.moments import Moments
+from farfield.data.column import as_array
+from farfield.data.images import Channels, Pixels, as_pixels, checked_labels, read_pixels
+from farfield.data.labels import Label, fitted_label
 from farfield.data.scan import batch_rows
-from farfield.data.source import Source, as_type
-from farfield.datasets.frames import as_array
-from farfield.datasets.images import Channels, Pixels, as_pixels, checked_labels, read_pixels
+from farfield.data.source import Rows, Source, as_type
+from farfield.data.summary import Moments, Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
 
@@ -98,7 +97,7 @@ def open_images(
     """Open images as data to audit.
 
     Args:
-        data: A file (IDX, CIFAR, .npz, .npy: see `farfield.datasets.read_images`), or an array
+        data: A file (IDX, CIFAR, .npz, .npy: see `farfield.data.read_images`), or an array
             ``(n, h, w)``, ``(n, h, w, channels)`` or ``(n, channels, h, w)``.
         labels: A file or an array of whole numbers from 0, or None for those of the file, if any.
         scale: What numbers are divided by. Default: 255 for whole numbers, 1 for others.
@@ -137,7 +136,7 @@ def _check_shape(pixels: Pixels, like: ImageSource) -> None:
     if shape != like.shape:
         raise InputError(
             f"{pixels.where}: images of shape {shape}; those of {like.where} have {like.shape}. "
-            "Colour images become gray ones of 28 x 28 with farfield.datasets.to_gray_28."
+            "Colour images become gray ones of 28 x 28 with farfield.data.to_gray_28."
         )
 
 

@@ -1,13 +1,36 @@
-"""Labels of a table: classes in their order, or targets."""
+"""Labels of a table: classes in their order, or targets, and as a model knows them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from farfield.data.choices import Choices
-from farfield.data.columns import Label
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.data.choices import Choices, LabelKind
+from farfield.data.column import Column, category_order, is_number, positions, some, value_text
 from farfield.data.scan import Scan
-from farfield.datasets.column import category_order, is_number, some
 from farfield.errors import InputError
+
+
+@dataclass(frozen=True)
+class Label:
+    """The column of labels or targets.
+
+    Attributes:
+        name: Of the column.
+        kind: ``"class"`` for class indices, ``"number"`` for the targets of a regression.
+        words: Labels as the file has them, in the order of their indices.
+        class_names: What to call the classes.
+        counts: Rows of each class.
+    """
+
+    name: str
+    kind: LabelKind
+    words: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 def build_label(found: Scan, name: str, choices: Choices, where: str) -> Label:
@@ -40,7 +63,7 @@ def build_label(found: Scan, name: str, choices: Choices, where: str) -> Label:
             f"{here} holds more than {len(counts) - 1} different values. For regression pass "
             "label_kind='number' (--label-kind number); otherwise, is it the right column?"
         )
-    return _class_label(name, counts, choices.class_names or choices.schema.classes, here)
+    return _class_label(name, counts, choices.class_names or choices.schema.label.classes, here)
 
 
 def _class_label(
@@ -63,6 +86,70 @@ def _class_label(
     if unknown:
         raise InputError(f"{here} holds {counted(unknown)}; the known classes are {some(words)}.")
     return Label(name, "class", words, known or words, tuple(counts.get(w, 0) for w in words))
+
+
+def encode_label(label: Label, read: Column, where: str) -> NDArray[Any]:
+    """Turn labels into class indices (int64), or leave targets (float64)."""
+    if label.kind == "number":
+        return read.values.astype(np.float64)
+    index = positions(read.as_category(), label.words)
+    if (index < 0).any():
+        raise InputError(f"{where}: column {label.name!r} changed while the file was read.")
+    return index.astype(np.int64)
+
+
+def fitted_label(
+    label: Label | None, n_classes: int | None, labels: Sequence[Any] | None, where: str
+) -> tuple[Label | None, tuple[str, ...]]:
+    """Return labels as indices of a model's outputs, and notes."""
+    if label is None or label.kind == "number" or (n_classes is None and labels is None):
+        return label, ()
+    counts = dict(zip(label.words, label.counts, strict=True))
+    found = {word: n for word, n in counts.items() if n}
+    if labels is not None:
+        words = tuple(value_text(value) for value in labels)
+        if n_classes is not None and len(words) != n_classes:
+            raise InputError(f"{len(words)} class labels for a model with {n_classes} outputs.")
+        unknown = {word: n for word, n in found.items() if word not in words}
+        if unknown:
+            raise InputError(
+                f"{where}: label column {label.name!r} holds labels that the model does not know: "
+                f"{counted(unknown)}. The model knows {some(words)}."
+            )
+        return _relabelled(label, words, counts, words), ()
+    assert n_classes is not None
+    return _by_number(label, n_classes, found, counts, where)
+
+
+def _by_number(
+    label: Label, n_classes: int, found: dict[str, int], counts: dict[str, int], where: str
+) -> tuple[Label, tuple[str, ...]]:
+    """Fit labels to a model that only says how many classes it has."""
+    indices = tuple(str(k) for k in range(n_classes))
+    if label.class_names != label.words or not set(found) <= set(indices):
+        if len(label.words) == n_classes:
+            return label, ()
+        raise InputError(
+            f"{where}: the model has {n_classes} classes and does not name them; label column "
+            f"{label.name!r} holds {counted(found)}, known as {len(label.words)} classes. Name the "
+            "model's classes in order: [label] classes = [...] in the schema."
+        )
+    names = label.class_names if len(label.words) == n_classes else indices
+    notes = (
+        ()
+        if len(found) == n_classes
+        else (f"Labels were taken as class indices 0 to {n_classes - 1}.",)
+    )
+    return _relabelled(label, indices, counts, names), notes
+
+
+def _relabelled(
+    label: Label, words: tuple[str, ...], counts: dict[str, int], names: tuple[str, ...]
+) -> Label:
+    """Give labels new indices."""
+    return replace(
+        label, words=words, class_names=names, counts=tuple(counts.get(word, 0) for word in words)
+    )
 
 
 def counted(counts: Mapping[str, int]) -> str:

@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from farfield.data.choices import Choices
-from farfield.data.columns import ColumnKind, Summary, TableColumn
+from farfield.data.column import Fill, category_order, is_number, some
+from farfield.data.encoding import ColumnKind, TableColumn
 from farfield.data.fills import find_fills
 from farfield.data.labels import counted
 from farfield.data.scan import Scan, Words
-from farfield.datasets.column import Fill, is_number, ordered, some
-from farfield.datasets.stream import Stream
+from farfield.data.stream import Stream
+from farfield.data.summary import Summary
 from farfield.errors import InputError
+
+_MOST_CATEGORIES = 256
 
 
 def lay_out(
@@ -117,16 +120,15 @@ def _counted(column: TableColumn, summary: Summary) -> TableColumn:
 
 
 def _categories(name: str, words: Words, where: str) -> tuple[str, ...]:
-    """Sort the values of a column; refuse identifiers."""
-    try:
-        return ordered(list(words.counts), name, where)
-    except InputError as error:
-        more = "more than " if words.overflow else ""
-        raise InputError(
-            f"{where}: column {name!r} has {more}{len(words.counts)} different values, too many to "
-            f"spread out. It looks like an identifier or free text; leave it out with "
-            f'ignore (--ignore {name!r}), or with kind = "ignore" in the schema.'
-        ) from error
+    """Sort the values of a column, numbers by size and text by alphabet; refuse identifiers."""
+    if len(words.counts) <= _MOST_CATEGORIES:
+        return tuple(sorted(words.counts, key=category_order))
+    more = "more than " if words.overflow else ""
+    raise InputError(
+        f"{where}: column {name!r} has {more}{len(words.counts)} different values, too many to "
+        f"spread out. It looks like an identifier or free text; leave it out with "
+        f'ignore (--ignore {name!r}), or with kind = "ignore" in the schema.'
+    )
 
 
 def _check_text(

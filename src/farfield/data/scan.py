@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.data.columns import ColumnKind, not_one_hot, prepared
-from farfield.data.moments import Moments
-from farfield.datasets.column import Column
-from farfield.datasets.stream import Stream
+from farfield.data.column import Column
+from farfield.data.encoding import ColumnKind, not_one_hot, prepared
+from farfield.data.stream import Stream
+from farfield.data.summary import Moments
 from farfield.errors import InputError
 
 # Columns with more values than this are nobody's categories; counting stops.

@@ -26,16 +26,36 @@ Every key may be left out. Bounds stop rays; values are never scaled.
 import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
-from farfield.datasets.column import number_text
+from pydantic import BeforeValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
+
+from farfield.data.column import value_text
 from farfield.errors import InputError
 from farfield.files import regular
 
 FeatureKind = Literal["categorical", "numeric", "ignore"]
+_STRICT = ConfigDict(extra="forbid")
+
+
+def _words(values: Any) -> Any:
+    """Write the entries of a list as the readers do; refuse what is none, or names one twice."""
+    if not isinstance(values, list | tuple) or not values:
+        raise ValueError(f"must be a list with at least one entry, got {values!r}")
+    wrong = [value for value in values if not isinstance(value, str | int | float)]
+    if wrong:
+        raise ValueError(f"must hold text, numbers or booleans, got {wrong[0]!r}")
+    words = tuple(value_text(value) for value in values)
+    twice = sorted({word for word in words if words.count(word) > 1})
+    if twice:
+        raise ValueError(f"names {twice} twice")
+    return words
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 @dataclass(frozen=True)
@@ -50,11 +70,39 @@ class FeatureSchema:
         values: Of a category, in the order of its one-hot code; None takes those that occur.
     """
 
-    low: float = -math.inf
-    high: float = math.inf
+    low: Annotated[float, Strict(), Field(validation_alias="min")] = -math.inf
+    high: Annotated[float, Strict(), Field(validation_alias="max")] = math.inf
     unit: str | None = None
     kind: FeatureKind | None = None
-    values: tuple[str, ...] | None = None
+    values: Words | None = None
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            got = f"got min = {self.low:g} and max = {self.high:g}"
+            raise InputError(f"min must be below max, {got}")
+        if self.values is not None and self.kind is None:
+            object.__setattr__(self, "kind", "categorical")
+        if self.values is not None and self.kind != "categorical":
+            raise InputError("gives values, which only a categorical feature has")
+        if self.kind == "categorical" and (self.low, self.high) != (-math.inf, math.inf):
+            raise InputError("gives bounds, which a categorical feature does not have")
+
+
+@dataclass(frozen=True)
+class LabelSchema:
+    """What is known about the labels.
+
+    Attributes:
+        column: That holds them, or None.
+        classes: Labels in the order of the model's outputs, or None.
+    """
+
+    column: str | None = None
+    classes: Words | None = None
+
+    __pydantic_config__: ClassVar = _STRICT
 
 
 @dataclass(frozen=True)
@@ -65,18 +113,34 @@ class Schema:
         features: Column to what is known about it.
         order: Of the features, or None for the order of the file.
         blocks: Name of a category to the columns that are its one-hot code already.
-        label: Column of the labels, or None.
-        classes: Labels in the order of the model's outputs, or None.
+        label: Column and classes of the labels.
     """
 
     features: Mapping[str, FeatureSchema] = field(default_factory=dict)
-    order: tuple[str, ...] | None = None
-    blocks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    label: str | None = None
-    classes: tuple[str, ...] | None = None
+    order: Words | None = None
+    blocks: Mapping[str, Words] = field(default_factory=dict)
+    label: LabelSchema = field(default_factory=LabelSchema)
+
+    __pydantic_config__: ClassVar = _STRICT
 
     def __getitem__(self, column: str) -> FeatureSchema:
         return self.features.get(column, FeatureSchema())
+
+    def __post_init__(self) -> None:
+        column, order = self.label.column, set(self.order or ())
+        members = [name for names in self.blocks.values() for name in names]
+        clash = sorted(self.ignored() & order)
+        if clash:
+            raise InputError(f"order names columns that are ignored: {clash}")
+        if column is not None and column in order | set(self.features):
+            raise InputError(f"{column!r} is the label, and also described as a feature")
+        if any(len(names) < 2 for names in self.blocks.values()):
+            raise InputError("a one-hot code in [blocks] needs at least two columns")
+        if len(set(members)) < len(members):
+            raise InputError("a column belongs to at most one of [blocks]")
+        both = sorted({*members} & {*self.features, column})
+        if both:
+            raise InputError(f"columns {both} of [blocks] are described elsewhere too")
 
     def ignored(self) -> set[str]:
         """Return the columns that are left out."""
@@ -112,109 +176,25 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
 
 def parse_schema(content: Mapping[str, Any], where: str = "schema") -> Schema:
     """Turn what a TOML file holds into a `Schema`; errors are those of `read_schema`."""
-    _known(content, ("features", "order", "blocks", "label"), where)
-    features = _table(content.get("features", {}), f"{where}: [features]")
-    label = _table(content.get("label", {}), f"{where}: [label]")
-    _known(label, ("column", "classes"), f"{where}: [label]")
-    order, column = content.get("order"), label.get("column")
-    if column is not None and not isinstance(column, str):
-        raise InputError(f"{where}: [label] column must be a name, got {column!r}.")
-    schema = Schema(
-        {name: _feature(given, f"{where}: [features.{name}]") for name, given in features.items()},
-        None if order is None else _words(order, f"{where}: order"),
-        _blocks(_table(content.get("blocks", {}), f"{where}: [blocks]"), where),
-        column,
-        _words(label["classes"], f"{where}: [label] classes") if "classes" in label else None,
-    )
-    clash = sorted(schema.ignored() & {*(schema.order or ())})
-    if clash:
-        raise InputError(f"{where}: order names columns that are ignored: {clash}.")
-    if column is not None and column in (*schema.features, *(schema.order or ())):
-        raise InputError(f"{where}: {column!r} is the label, and also described as a feature.")
-    within = {name for members in schema.blocks.values() for name in members}
-    both = sorted(within & (set(schema.features) | {column}))
-    if both:
-        raise InputError(f"{where}: columns {both} of [blocks] are described elsewhere too.")
-    return schema
-
-
-def _blocks(given: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]:
-    """Read the categories whose one-hot codes are columns already."""
-    blocks = {name: _words(columns, f"{where}: [blocks] {name}") for name, columns in given.items()}
-    if any(len(columns) < 2 for columns in blocks.values()):
-        raise InputError(f"{where}: a one-hot code in [blocks] needs at least two columns.")
-    members = [column for columns in blocks.values() for column in columns]
-    if len(set(members)) < len(members):
-        raise InputError(f"{where}: a column belongs to at most one of [blocks].")
-    return blocks
-
-
-def _feature(given: Any, where: str) -> FeatureSchema:
-    """Read the table of one feature."""
-    known = _table(given, where)
-    _known(known, ("min", "max", "unit", "kind", "values"), where)
-    kind, unit = known.get("kind"), known.get("unit")
-    if kind is not None and kind not in get_args(FeatureKind):
-        options = ", ".join(repr(option) for option in get_args(FeatureKind))
-        raise InputError(f"{where} kind must be one of {options}; got {kind!r}.")
-    if unit is not None and not isinstance(unit, str):
-        raise InputError(f"{where} unit must be text, got {unit!r}.")
-    low, high = (_bound(known.get(key), key, where) for key in ("min", "max"))
-    if not low < high:
-        raise InputError(f"{where} min must be below max, got min = {low:g} and max = {high:g}.")
-    values = _words(known["values"], f"{where} values") if "values" in known else None
-    if values is not None and kind is None:
-        kind = "categorical"
-    if values is not None and kind != "categorical":
-        raise InputError(f"{where} gives values, which only a categorical feature has.")
-    if kind == "categorical" and ("min" in known or "max" in known):
-        raise InputError(f"{where} gives bounds, which a categorical feature does not have.")
-    return FeatureSchema(low, high, unit, kind, values)
-
-
-def _bound(value: Any, key: str, where: str) -> float:
-    """Read a bound; none is infinite."""
-    if value is None:
-        return -math.inf if key == "min" else math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where} {key} must be a number, got {value!r}.")
     try:
-        bound = float(value)
-    except OverflowError as error:
-        raise InputError(f"{where} {key} is beyond the range of a float.") from error
-    if math.isnan(bound):
-        raise InputError(f"{where} {key} must be a number, got {value!r}.")
-    return bound
+        return TypeAdapter(Schema).validate_python(content)
+    except ValidationError as error:
+        troubles = [_trouble(each) for each in error.errors(include_url=False)]
+        raise InputError(f"{where}: {'; '.join(troubles)}.") from error
 
 
-def _words(values: Any, where: str) -> tuple[str, ...]:
-    """Read a list of different names or values; numbers are written the short way."""
-    if not isinstance(values, list | tuple) or not values:
-        raise InputError(f"{where} must be a list with at least one entry, got {values!r}.")
-    wrong = [value for value in values if not isinstance(value, str | int | float)]
-    if wrong:
-        raise InputError(f"{where} must hold text, numbers or booleans, got {wrong[0]!r}.")
-    words = [value if isinstance(value, str) else _text(value) for value in values]
-    twice = sorted({word for word in words if words.count(word) > 1})
-    if twice:
-        raise InputError(f"{where} names {twice} twice.")
-    return tuple(words)
+_TABLES = ("dataclass_type", "dict_type", "mapping_type")
+_KEYS = {"features": "min, max, unit, kind, values", "label": "column, classes"}
 
 
-def _text(value: float) -> str:
-    """Write a number or boolean as the readers do."""
-    return number_text(value) if isinstance(value, float) and math.isfinite(value) else str(value)
-
-
-def _table(value: Any, where: str) -> Mapping[str, Any]:
-    """See that TOML holds a table here."""
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where} must be a table of keys, got {value!r}.")
-    return value
-
-
-def _known(content: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-    """Refuse keys that mean nothing, which are typing errors."""
-    unknown = sorted(set(content) - set(keys))
-    if unknown:
-        raise InputError(f"{where}: unknown keys {unknown}. The keys are {', '.join(keys)}.")
+def _trouble(error: Any) -> str:
+    """Say what is wrong, and where: ``[features.age] min: should be a valid number``."""
+    *tables, key = [str(part) for part in error["loc"]] or [""]
+    place = f"[{'.'.join(tables)}] {key}: " if tables else f"{key}: " if key else ""
+    if error["type"] == "unexpected_keyword_argument":
+        keys = _KEYS[tables[0]] if tables else "features, order, blocks, label"
+        return f"{place}no such key; the keys are {keys}"
+    if error["type"] == "value_error":
+        return f"{place}{error['ctx']['error']}"
+    said = "should be a table of keys" if error["type"] in _TABLES else error["msg"]
+    return f"{place}{said.replace('Input should', 'should')}, got {error['input']!r:.60}"

@@ -1,21 +1,43 @@
-"""Data that an audit reads: any number of rows, gone through in bounded memory."""
+"""Rows of inputs, any number of them, gone through in bounded memory."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.columns import Floats, Label, LabelKind, Quantiles, Rows, Summary, TableColumn
+from farfield.data.choices import LabelKind
+from farfield.data.encoding import Floats, TableColumn
+from farfield.data.labels import Label
 from farfield.data.scan import batch_rows
+from farfield.data.summary import Quantiles, Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
 
 _MOST_COVARIANCES = 4096
 _QUANTILE_NUMBERS = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows in memory.
+
+    Attributes:
+        X: Inputs, ``(rows, *shape)``.
+        y: Class indices (int64), targets (float64), or None without labels.
+        index: Where the rows stand in the file, from 0.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    index: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.X)
 
 
 class Source(ABC):

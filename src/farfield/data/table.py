@@ -5,37 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.choices import Choices
-from farfield.data.columns import (
-    Label,
-    LabelKind,
-    Rows,
-    Summary,
-    TableColumn,
-    encode,
-    encode_label,
-)
-from farfield.data.fit import fitted_columns, fitted_label
-from farfield.data.guess import Expected, by_names, by_number
-from farfield.data.labels import build_label
+from farfield.data.choices import Choices, Options
+from farfield.data.column import Column
+from farfield.data.encoding import TableColumn, encode
+from farfield.data.fit import Expected, by_names, by_number, fitted_columns
+from farfield.data.labels import Label, build_label, encode_label, fitted_label
 from farfield.data.layout import lay_out
+from farfield.data.reading import frame_stream, open_stream
 from farfield.data.scan import batch_rows, scan
-from farfield.data.schema import Schema, read_schema
-from farfield.data.source import Source, as_type
-from farfield.datasets.column import Column, Impute
-from farfield.datasets.frames import frame_stream
-from farfield.datasets.stream import Stream, open_stream
+from farfield.data.source import Rows, Source, as_type
+from farfield.data.stream import Stream
+from farfield.data.summary import Summary
+from farfield.errors import InputError
 from farfield.exact.ray.box import Box
 
 
 @final
 class TableSource(Source):
-    """A table, encoded as it is read; made by `open_table` and `from_arrays`."""
+    """A table, encoded as it is read; made by `open_table`."""
 
     def __init__(
         self,
@@ -123,43 +115,41 @@ class TableSource(Source):
 
 
 def open_table(
-    path: str | os.PathLike[str],
+    data: Any,
+    labels: Any = None,
     *,
-    label: str | None = None,
-    label_kind: LabelKind = "class",
-    schema: Schema | str | os.PathLike[str] | None = None,
-    categorical: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    impute: Impute | None = None,
-    like: TableSource | None = None,
+    features: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     delimiter: str | None = None,
+    like: TableSource | None = None,
     expected: Expected | None = None,
     random_state: int = 0,
+    **options: Unpack[Options],
 ) -> TableSource:
-    r"""Open a CSV (also .gz), parquet, .npz or .npy file as data to audit.
+    r"""Open a file, arrays or a data frame as a table.
 
     One pass finds what the columns hold; rows are then read as they are needed, so that memory
     does not grow with the file (.npz and .npy are loaded).
 
     Args:
-        path: The file. Its format is told from its content.
-        label: Column of the labels; in an .npz archive an array (default: ``y`` or ``labels``), for
-            .npy a second file. None for no labels, or those of the schema.
-        label_kind: ``"class"`` turns labels into class indices, ``"number"`` leaves targets.
-        schema: Bounds, units, kinds and order: see `farfield.data.schema`.
-        categorical: Numeric columns to be spread out as categories; text and booleans always are.
-        ignore: Columns to leave out.
-        impute: How missing values are filled: ``"mean"``, ``"median"``, ``"most_frequent"``; None
-            refuses them. Text always takes the most frequent value.
-        like: An earlier table: take its columns, categories and fill values, leave out whatever
-            else the file has, and read labels only if ``label`` is given.
+        data: A CSV (also .gz), parquet, .npz or .npy file, its format told from its content; or
+            inputs ``(rows, features)``, numpy, torch or nested lists; a DataFrame of pandas or
+            polars; a table of pyarrow.
+        labels: ``(rows,)`` numbers, text or booleans, for inputs in memory.
+        features: Names of the columns, for inputs in memory; default: those of the frame, or x0,
+            x1, ...
+        class_names: Of the classes, in the order of their indices; labels are these names or
+            indices into them.
         delimiter: What separates the columns of a CSV file; None tells it from the first rows.
+        like: An earlier table: take its columns, categories and fill values, leave out whatever
+            else the data has, and read labels only if they are given.
         expected: What the model takes, if it is known: columns that it does not name are left out,
             and a label that was not named is looked for; notes say so.
         random_state: Seed of samples.
+        **options: Label, schema, kinds and fills: see `farfield.data.choices.Options`.
 
     Raises:
-        InputError: Anything in the file that cannot be used, by column and row.
+        InputError: Anything in the data that cannot be used, by column and row.
         MissingDependency: The file is CSV or parquet and pyarrow is not installed.
 
     >>> import tempfile
@@ -173,81 +163,29 @@ def open_table(
     >>> [(X.tolist(), y.tolist()) for X, y in table.chunks(size=2)]
     [([[50.0, 1.0, 0.0], [60.0, 0.0, 1.0]], [1, 0]), ([[70.0, 1.0, 0.0]], [0])]
     >>> folder.cleanup()
-    """
-    choices = Choices(
-        label,
-        label_kind,
-        _schema(schema),
-        tuple(categorical) if not isinstance(categorical, str) else categorical,
-        tuple(ignore) if not isinstance(ignore, str) else ignore,
-        impute,
-        None if like is None else like.columns,
-        None if like is None else like.class_names,
-    )
-    stream = open_stream(path, label=label, delimiter=delimiter)
-    return _source(stream, choices, expected, random_state)
-
-
-def from_arrays(
-    X: Any,
-    y: Any = None,
-    *,
-    features: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    label: str | None = None,
-    label_kind: LabelKind = "class",
-    schema: Schema | str | os.PathLike[str] | None = None,
-    categorical: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    impute: Impute | None = None,
-    like: TableSource | None = None,
-    expected: Expected | None = None,
-    random_state: int = 0,
-    where: str = "X",
-) -> TableSource:
-    """Take arrays or a data frame as data to audit; errors are those of `open_table`.
-
-    Args:
-        X: Inputs ``(rows, features)``, numpy, torch or nested lists; a DataFrame of pandas or
-            polars; a table of pyarrow.
-        y: Labels ``(rows,)``, numbers, text or booleans, or None.
-        features: Names of the columns; default: those of the frame, or x0, x1, ...
-        class_names: Of the classes, in the order of their indices; labels are these names or
-            indices into them.
-        label: Column of the frame that holds the labels, instead of ``y``.
-        label_kind: As for `open_table`; so are the arguments that follow.
-        schema: Bounds, units, kinds and order.
-        categorical: Numeric columns to be spread out.
-        ignore: Columns to leave out.
-        impute: How missing values are filled.
-        like: An earlier table.
-        expected: What the model takes.
-        random_state: Seed of samples.
-        where: What to call the data in messages and reports.
-
-    >>> table = from_arrays([[1.0, 0.0], [3.0, 0.0]], [1, 0], features=["age", "dose"])
+    >>> table = open_table([[1.0, 0.0], [3.0, 0.0]], [1, 0], features=["age", "dose"])
     >>> table.summary.std.tolist(), table.constant, table.class_names
     ([1.0, 0.0], ('dose',), ('0', '1'))
     """
-    stream = frame_stream(X, y, features, label, where)
-    choices = Choices(
-        stream.default_label,
-        label_kind,
-        _schema(schema),
-        categorical,
-        ignore,
-        impute,
-        None if like is None else like.columns,
-        None if class_names is None else tuple(str(name) for name in class_names),
-    )
+    stream: Stream
+    if not isinstance(data, str | os.PathLike):
+        stream = frame_stream(data, labels, features, options.get("label"))
+        options["label"] = stream.default_label
+    elif labels is not None:
+        raise InputError(
+            "labels in a file of their own go with images; a table holds its labels in a column: "
+            "name it with label (--label)"
+        )
+    elif features is not None:
+        raise InputError(f"{data}: a file names its own columns, so features cannot name them.")
+    else:
+        stream = open_stream(data, label=options.get("label"), delimiter=delimiter)
+    known = None if class_names is None else tuple(str(name) for name in class_names)
+    if like is not None:
+        choices = Choices.of(like.columns, known or like.class_names, **options)
+    else:
+        choices = Choices.of(None, known, **options)
     return _source(stream, choices, expected, random_state)
-
-
-def _schema(schema: Schema | str | os.PathLike[str] | None) -> Schema:
-    """Read a schema unless it is one."""
-    if schema is None:
-        return Schema()
-    return schema if isinstance(schema, Schema) else read_schema(schema)
 
 
 def _source(

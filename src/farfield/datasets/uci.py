@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.datasets.arrow import read_csv
-from farfield.datasets.npz import load_arrays
+from farfield.data import open_table
+from farfield.data.arrays import load_arrays
 from farfield.errors import InputError
 
 UCI_REGRESSION = ("boston", "energy", "kin8nm", "naval", "power", "protein", "wine_red", "yacht")
@@ -74,7 +74,7 @@ def uci_regression(name: str, data_dir: str | os.PathLike[str] | None = None) ->
             "folder that holds uci_regression."
         )
     base = Path(folder) / "uci_regression"
-    table = read_csv(base / f"{full_name}.csv.gz", label="y", label_kind="number")
+    table = open_table(base / f"{full_name}.csv.gz", label="y", label_kind="number").read()
     assert table.y is not None
     index_file = base / f"{full_name}_test_index.npz"
     test_index = load_arrays(index_file, ["test_index"])["test_index"]

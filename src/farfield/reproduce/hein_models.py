@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from farfield.datasets import read_images, to_gray_28
+from farfield.data import read_images, to_gray_28
 from farfield.estimators.images import ImageSettings, train_images
 from farfield.networks.lenet import lenet
 from farfield.networks.resnet import read_hein2019

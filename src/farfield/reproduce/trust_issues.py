@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from farfield.datasets import read_csv
+from farfield.data import open_table
 from farfield.estimators import (
     AnchoredEnsembleClassifier,
     BayesByBackpropClassifier,
@@ -119,17 +119,16 @@ class Patients:
 def read_patients(request: RunRequest) -> Patients:
     """Read the ICU table; missing measurements become the median."""
     assert request.data_dir is not None
-    table = read_csv(request.data_dir / FILE, label="death", drop=DROPPED, impute="median")
-    assert table.y is not None
-    names = table.feature_names
+    table = open_table(request.data_dir / FILE, label="death", ignore=DROPPED, impute="median")
+    rows, names = table.read(), table.feature_names
     unit, age = names.index("ICUType"), names.index("Age")
     kept = [index for index, name in enumerate(names) if name != "ICUType"]
     return Patients(
-        table.X[:, kept],
-        np.asarray(table.y),
+        rows.X[:, kept],
+        np.asarray(rows.y),
         tuple(names[index] for index in kept),
-        table.X[:, unit].astype(np.int64),
-        table.X[:, age],
+        rows.X[:, unit].astype(np.int64),
+        rows.X[:, age],
     )
 
 

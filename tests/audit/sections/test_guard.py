@@ -6,7 +6,7 @@ import pytest
 
 import farfield as ff
 from farfield.audit.families import share_value
-from farfield.data.schema import FeatureSchema, Schema
+from farfield.data import FeatureSchema, Schema
 from farfield.errors import InputError
 
 

@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from farfield.data.guess import Expected
-from farfield.data.table import from_arrays, open_table
+from farfield.data import Expected, open_table
 
 FRAME = pd.DataFrame(
     {
@@ -18,7 +17,7 @@ FRAME = pd.DataFrame(
 
 def opened(frame, expected, tmp_path=None, **options):
     if tmp_path is None:
-        return from_arrays(frame, expected=expected, **options)
+        return open_table(frame, expected=expected, **options)
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     return open_table(path, expected=expected, **options)

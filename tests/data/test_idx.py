@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from farfield.datasets import read_idx
+from farfield.data import read_idx
 from farfield.errors import InputError
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.datasets.cifar import CIFAR10_CLASSES, read_cifar_binary, read_cifar_pickle
-from farfield.datasets.content import Format, detect
-from farfield.datasets.idx import read_idx
-from farfield.datasets.npy import read_npy
-from farfield.datasets.npz import array_names, load_arrays
+from farfield.data.arrays import array_names, load_arrays, read_npy
+from farfield.data.cifar import CIFAR10_CLASSES, read_cifar_binary, read_cifar_pickle
+from farfield.data.content import Format, detect
+from farfield.data.idx import read_idx
 from farfield.errors import InputError
 
 Channels = Literal["first", "last"]

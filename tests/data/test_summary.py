@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.data.moments import Moments
+from farfield.data.summary import Moments
 
 numbers = st.floats(-1e6, 1e6) | st.just(float("nan"))
 

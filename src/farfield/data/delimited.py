@@ -1,5 +1,6 @@
-"""CSV and parquet files gone through in bounded memory, on top of pyarrow."""
+"""CSV files gone through in bounded memory, on top of pyarrow."""
 
+import csv as text
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,53 +9,20 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from farfield.datasets.arrow import (
-    MISSING,
-    arrow_column,
-    arrow_columns,
-    check_cells,
-    check_header,
-    damaged_parquet,
-    pyarrow,
-)
-from farfield.datasets.column import Column
-from farfield.datasets.content import Unpacked, opened
-from farfield.datasets.delimiters import sniff
-from farfield.datasets.stream import Stream
+from farfield.data.arrow import MISSING, arrow_column, pyarrow
+from farfield.data.column import Column, is_number
+from farfield.data.content import Unpacked, opened
+from farfield.data.stream import Stream, check_names
 from farfield.errors import FarfieldError, InputError
 
 _BLOCK = 1 << 22
 """Bytes of a CSV file parsed at a time; also the longest row."""
 
+_DELIMITERS = (",", ";", "\t", "|")
+_START, _ROWS = 1 << 16, 50
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 # Numbers: whole ones, with a decimal point, with a decimal comma.
 _Kind = Literal["empty", "whole", "point", "comma", "boolean", "text"]
-
-
-@final
-class ParquetStream(Stream):
-    """The columns of a parquet file; an index that pandas stored is left out."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.where, self._path = Path(path).name, Path(path)
-        with self._file() as file:
-            check_cells(file.metadata, self._path.stat().st_size, self.where)
-            names = file.schema_arrow.names
-        self.names = tuple(name for name in names if not name.startswith("__index_level_"))
-        self.check_names()
-
-    @contextmanager
-    def _file(self) -> Iterator[Any]:
-        parquet = pyarrow("pyarrow.parquet")
-        with damaged_parquet(self.where), parquet.ParquetFile(self._path, pre_buffer=False) as file:
-            yield file
-
-    def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
-        """Yield record batches."""
-        wanted = list(self.names if names is None else names)
-        with self._file() as file:
-            for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=True):
-                yield arrow_columns(batch.select(wanted), wanted, self.where)
 
 
 @final
@@ -75,7 +43,7 @@ class CsvStream(Stream):
             self._header = tuple(reader.schema.names)
         self.names = tuple(name.strip() for name in self._header)
         check_header(self.names, self.where, self._delimiter)
-        self.check_names()
+        check_names(self.names, self.where)
         self._kinds: dict[str, _Kind] = dict.fromkeys(self.names, "empty")
         commas = self._delimiter != ","
         for batch in self._texts(self.names):
@@ -187,6 +155,53 @@ class CsvStream(Stream):
         if "comma" in self._kinds.values():
             notes.append("Numbers are written with a decimal comma.")
         return tuple(notes)
+
+
+def sniff(path: Path) -> str:
+    """Return the delimiter that gives the first rows the same number of columns, more than one.
+
+    A comma if none does, or if several do so equally well.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    with opened(path) as file:
+        start = file.read(_START).decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = start.splitlines()[: _ROWS + 1]
+    # The last line may be cut off.
+    lines = lines[:-1] if len(start) >= _START and len(lines) > 1 else lines
+    best, chosen = (0.0, 1), ","
+    for delimiter in _DELIMITERS:
+        try:
+            widths = [len(row) for row in text.reader(lines, delimiter=delimiter) if row]
+        except text.Error:
+            continue
+        if not widths or widths[0] < 2:
+            continue
+        found = (widths.count(widths[0]) / len(widths), widths[0])
+        if found > best:
+            best, chosen = found, delimiter
+    return chosen
+
+
+def check_header(names: Sequence[str], where: str, delimiter: str) -> None:
+    """Refuse a first line that names no columns."""
+    if all(is_number(name) for name in names):
+        raise InputError(
+            f"{where}: the first line holds numbers ({', '.join(names[:4])}), not column names. "
+            "Add a header line."
+        )
+    if "" in names:
+        raise InputError(
+            f"{where}: column {names.index('') + 1} of {len(names)} has no name. "
+            "Name it in the header line."
+        )
+    others = [other for other in _DELIMITERS if other != delimiter and other in names[0]]
+    if len(names) == 1 and others:
+        raise InputError(
+            f"{where}: one column only, {names[0][:60]!r}. Is it separated by {others[0]!r}? "
+            f"Then pass delimiter={others[0]!r}."
+        )
 
 
 def check_text(path: Path) -> bool:

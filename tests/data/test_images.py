@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from farfield.datasets import read_images, to_gray_28
-from farfield.datasets.images import holds_images
+from farfield.data import read_images, to_gray_28
+from farfield.data.images import holds_images
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)

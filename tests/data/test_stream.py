@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from farfield.datasets import arrow_stream
-from farfield.datasets.frames import frame_stream
-from farfield.datasets.stream import open_stream
+from farfield.data import delimited
+from farfield.data.reading import frame_stream, open_stream
 from farfield.errors import InputError, MissingDependency
 
 
@@ -92,7 +91,7 @@ def gathered(stream, rows=3, names=None):
 
 
 def test_numbers_that_turn_into_text_late(write, monkeypatch):
-    monkeypatch.setattr(arrow_stream, "_BLOCK", 64)
+    monkeypatch.setattr(delimited, "_BLOCK", 64)
     rows = [f"{k},{k / 2},{'true' if k % 2 else 'FALSE'}" for k in range(200)]
     rows[150] = "oops,7,true"
     stream = open_stream(write("a,b,c\n" + "\n".join(rows) + "\n"))
@@ -105,7 +104,7 @@ def test_numbers_that_turn_into_text_late(write, monkeypatch):
 
 
 def test_booleans_that_turn_into_text_late(write, monkeypatch):
-    monkeypatch.setattr(arrow_stream, "_BLOCK", 64)
+    monkeypatch.setattr(delimited, "_BLOCK", 64)
     stream = open_stream(write("a\n" + "true\n" * 100 + "maybe\n"))
     assert gathered(stream)["a"][1][-2:] == ["true", "maybe"]
 

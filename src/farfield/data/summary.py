@@ -1,11 +1,48 @@
-"""Means, deviations and ranges of many columns in one pass."""
+"""Means, deviations and ranges of many columns in one pass; quantiles."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Exact statistics of every input, of the shape of one row.
+
+    Attributes:
+        count: Number of rows.
+        mean: Mean, float64.
+        std: Standard deviation, divided by the number of rows.
+        low: Smallest value.
+        high: Largest value.
+    """
+
+    count: int
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of every input.
+
+    Attributes:
+        levels: Between 0 and 1.
+        values: ``(levels, *shape)``.
+        exact: Whether all rows were used; otherwise a uniform sample.
+        rows: How many rows were used.
+    """
+
+    levels: tuple[float, ...]
+    values: Floats
+    exact: bool
+    rows: int
 
 
 class Moments:

@@ -7,7 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from farfield.datasets import read_npy, read_npz
+from farfield.data import open_table
+from farfield.data.arrays import load_arrays, read_npy
 from farfield.errors import InputError
 
 X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -24,48 +25,44 @@ def npz(tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8])
 def test_inputs_of_every_type(npz, dtype):
-    table = read_npz(npz(X=X.astype(dtype), y=np.array([0, 1, 1])))
-    assert table.X.dtype == np.float64
-    assert table.X.tolist() == X.tolist()
-    assert (table.feature_names, table.y, table.label_name) == (("x0", "x1"), None, None)
+    table = open_table(npz(X=X.astype(dtype), y=np.array([0, 1, 1])))
+    assert table.read().X.dtype == np.float64
+    assert table.read().X.tolist() == X.tolist()
+    assert (table.feature_names, table.label) == (("x0", "x1"), "y")
 
 
 def test_names_labels_and_keys(npz):
     path = npz(inputs=X, who=np.array(["b", "a", "b"]), feature_names=np.array(["u", "v"]))
-    table = read_npz(path, features="inputs", label="who")
+    table = open_table(path, label="who")
     assert table.feature_names == ("u", "v")
-    assert table.y is not None
-    assert (table.classes, table.y.tolist()) == (("a", "b"), [1, 0, 1])
-    target = read_npz(npz(X=X, y=np.array([0.5, 1.5, 2.0])), label="y", label_kind="number")
-    assert target.y is not None
-    assert target.y.tolist() == [0.5, 1.5, 2.0]
-    assert read_npz(npz(X=X, y=np.array([True, False, True])), label="y").classes == (
-        "False",
-        "True",
-    )
+    assert (table.class_names, table.read().y.tolist()) == (("a", "b"), [1, 0, 1])
+    target = open_table(npz(X=X, y=np.array([0.5, 1.5, 2.0])), label="y", label_kind="number")
+    assert target.read().y.tolist() == [0.5, 1.5, 2.0]
+    boolean = open_table(npz(X=X, y=np.array([True, False, True])))
+    assert boolean.class_names == ("False", "True")
 
 
 def test_missing_values_follow_the_rules_of_csv(npz):
     holes = X.copy()
     holes[1, 0] = np.nan
-    with pytest.raises(InputError, match=r"data.npz.*'x0' \(1 missing\)"):
-        read_npz(npz(X=holes))
-    first = read_npz(npz(X=holes), impute="mean")
-    assert first.X[1, 0] == 3.0
-    assert read_npz(npz(X=10 * holes), like=first).X[1, 0] == 3.0
+    with pytest.raises(InputError, match=r"data.npz.*'x0' \(1 missing"):
+        open_table(npz(X=holes))
+    first = open_table(npz(X=holes), impute="mean")
+    assert first.read().X[1, 0] == 3.0
+    assert open_table(npz(X=10 * holes), like=first).read().X[1, 0] == 3.0
 
 
 @pytest.mark.parametrize(
     ("arrays", "options", "message"),
     [
-        ({"Z": X}, {}, r"no array \['X'\]. The arrays are \['Z'\]"),
-        ({"X": X}, {"label": "y"}, r"no array \['y'\]"),
+        ({"Z": X}, {}, r"no array of inputs.*the arrays are \['Z'\]"),
+        ({"X": X}, {"label": "y"}, "no column 'y' for the label"),
         ({"X": X[0]}, {}, r"shape \(2,\)"),
         ({"X": np.zeros((2, 3, 3))}, {}, "Flatten images"),
         ({"X": np.array([["a"]])}, {}, "must be numbers"),
         ({"X": X.astype(complex)}, {}, "complex"),
         ({"X": X[:0]}, {}, "no data rows"),
-        ({"X": X[:, :0]}, {}, "no data rows"),
+        ({"X": X[:, :0]}, {}, "no feature columns"),
         ({"X": X, "y": np.zeros(2, int)}, {"label": "y"}, r"shape \(3,\), got \(2,\)"),
         ({"X": X, "y": X[:, :1]}, {"label": "y"}, r"shape \(3,\), got \(3, 1\)"),
         ({"X": X, "y": np.zeros(3, complex)}, {"label": "y"}, "complex128"),
@@ -76,14 +73,13 @@ def test_missing_values_follow_the_rules_of_csv(npz):
 )
 def test_bad_arrays_are_refused(npz, arrays, options, message):
     with pytest.raises(InputError, match=message):
-        read_npz(npz(**arrays), **options)
+        open_table(npz(**arrays), **options)
 
 
 def test_objects_are_never_unpickled(npz):
     with pytest.raises(InputError, match="never loaded"):
-        read_npz(npz(X=np.array([[1, "a"]], dtype=object)))
-    table = read_npz(npz(X=X, other=np.array([object()])))
-    assert table.X.shape == (3, 2)
+        open_table(npz(X=np.array([[1, "a"]], dtype=object)))
+    assert open_table(npz(X=X, other=np.array([object()]))).n_rows == 3
 
 
 def test_broken_files_are_refused_by_name(npz, tmp_path):
@@ -101,14 +97,14 @@ def test_broken_files_are_refused_by_name(npz, tmp_path):
         path = tmp_path / "broken.npz"
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"broken\.npz"):
-            read_npz(path)
+            load_arrays(path, ["X"])
     np.save(tmp_path / "bare.npy", X)
     with pytest.raises(InputError, match="bare array"):
-        read_npz(tmp_path / "bare.npy")
+        load_arrays(tmp_path / "bare.npy", ["X"])
     with pytest.raises(InputError, match="No such file"):
-        read_npz(tmp_path / "absent.npz")
+        load_arrays(tmp_path / "absent.npz", ["X"])
     with pytest.raises(InputError, match="folder"):
-        read_npz(tmp_path)
+        load_arrays(tmp_path, ["X"])
 
 
 def npy(header, content=b"", version=1):
@@ -190,13 +186,13 @@ def archive(name, content, size=None, method=zipfile.ZIP_DEFLATED):
 def test_archives_that_lie_are_refused(tmp_path, content, message):
     (tmp_path / "bad.npz").write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:
-        read_npz(tmp_path / "bad.npz")
+        load_arrays(tmp_path / "bad.npz", ["X"])
     assert "bad.npz" in str(caught.value)
 
 
 def test_a_bomb_is_refused_by_its_size(tmp_path, monkeypatch):
-    monkeypatch.setattr("farfield.datasets.npz.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("farfield.data.arrays.MOST_BYTES", 1 << 20)
     np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1 << 16, 3)))
     assert (tmp_path / "bomb.npz").stat().st_size < 10_000
     with pytest.raises(InputError, match="too much to load whole"):
-        read_npz(tmp_path / "bomb.npz")
+        open_table(tmp_path / "bomb.npz")

@@ -6,9 +6,9 @@ import struct
 import numpy as np
 import pytest
 
-from farfield.datasets import CIFAR10_CLASSES, read_images
-from farfield.datasets.cifar import read_cifar_binary, read_cifar_pickle
-from farfield.datasets.pickled import read_pickled_arrays
+from farfield.data import CIFAR10_CLASSES, read_images
+from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
+from farfield.data.pickled import read_pickled_arrays
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)

@@ -1,4 +1,7 @@
-"""What is known about the columns of a table, and how their values become a model's inputs."""
+"""What is known about the columns of a table, and how their values become a model's inputs.
+
+The one place that spreads categories out.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.datasets.column import Column, Fill, filled, positions
+from farfield.data.column import Column, Fill, positions
 from farfield.errors import InputError
 
 Floats = NDArray[np.float64]
 ColumnKind = Literal["numeric", "categorical"]
-LabelKind = Literal["class", "number"]
 
 
 @dataclass(frozen=True)
@@ -80,79 +82,6 @@ class TableColumn:
         }
 
 
-@dataclass(frozen=True)
-class Label:
-    """The column of labels or targets.
-
-    Attributes:
-        name: Of the column.
-        kind: ``"class"`` for class indices, ``"number"`` for the targets of a regression.
-        words: Labels as the file has them, in the order of their indices.
-        class_names: What to call the classes.
-        counts: Rows of each class.
-    """
-
-    name: str
-    kind: LabelKind
-    words: tuple[str, ...] = ()
-    class_names: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Exact statistics of every input, of the shape of one row.
-
-    Attributes:
-        count: Number of rows.
-        mean: Mean, float64.
-        std: Standard deviation, divided by the number of rows.
-        low: Smallest value.
-        high: Largest value.
-    """
-
-    count: int
-    mean: Floats
-    std: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows in memory.
-
-    Attributes:
-        X: Inputs, ``(rows, *shape)``.
-        y: Class indices (int64), targets (float64), or None without labels.
-        index: Where the rows stand in the file, from 0.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any] | None
-    index: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-
-@dataclass(frozen=True, eq=False)
-class Quantiles:
-    """Quantiles of every input.
-
-    Attributes:
-        levels: Between 0 and 1.
-        values: ``(levels, *shape)``.
-        exact: Whether all rows were used; otherwise a uniform sample.
-        rows: How many rows were used.
-    """
-
-    levels: tuple[float, ...]
-    values: Floats
-    exact: bool
-    rows: int
-
-
 def encode(
     columns: Sequence[TableColumn], read: Sequence[Column], features: int, where: str
 ) -> Floats:
@@ -180,7 +109,7 @@ def encode(
 def _encode_one(column: TableColumn, read: Column, encoded: Floats) -> bool:
     """Write the inputs of one column; tell whether all of its values are usable."""
     if column.fill is not None:
-        read = filled(read, {read.name: column.fill})
+        read = read.filled(column.fill)
     if column.kind == "numeric":
         if read.kind != "number":
             return False
@@ -196,16 +125,6 @@ def not_one_hot(codes: Floats) -> NDArray[np.bool_]:
     """Tell which rows of ``(columns, rows)`` are not a single 1 among zeros."""
     wrong: NDArray[np.bool_] = ~((codes == 0) | (codes == 1)).all(axis=0) | (codes.sum(axis=0) != 1)
     return wrong
-
-
-def encode_label(label: Label, read: Column, where: str) -> NDArray[Any]:
-    """Turn labels into class indices (int64), or leave targets (float64)."""
-    if label.kind == "number":
-        return read.values.astype(np.float64)
-    index = positions(read.as_category(), label.words)
-    if (index < 0).any():
-        raise InputError(f"{where}: column {label.name!r} changed while the file was read.")
-    return index.astype(np.int64)
 
 
 def prepared(read: Column, kind: ColumnKind) -> Column:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.budget import Budget, allowance
-from farfield.datasets.content import GZIP, exactly, impossible, opened
+from farfield.data.content import GZIP, exactly, impossible, opened
 from farfield.errors import InputError
 
 # Third byte of the magic number to the type of the numbers, which are big-endian.

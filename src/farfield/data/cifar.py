@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.datasets.content import whole
-from farfield.datasets.pickled import read_pickled_arrays
+from farfield.data.content import whole
+from farfield.data.pickled import read_pickled_arrays
 from farfield.errors import InputError
 
 Variant = Literal["cifar10", "cifar100"]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.data.columns import TableColumn
-from farfield.datasets.column import is_number, number_text
+from farfield.data.column import is_number, value_text
+from farfield.data.encoding import TableColumn
 from farfield.errors import MissingDependency
 
 Floats = NDArray[np.float64]
@@ -83,14 +83,7 @@ def _in_frame(name: str, data: Any) -> Mapping[str, Any] | None:
     """Text of a value to the value, if the data is a frame of pandas."""
     if not hasattr(data, "dtypes") or name not in getattr(data, "columns", ()):
         return None
-    return {_text(value): value for value in data[name].dropna().unique()}
-
-
-def _text(value: Any) -> str:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, float) and np.isfinite(plain):
-        return number_text(plain)
-    return str(plain)
+    return {value_text(value): value for value in data[name].dropna().unique()}
 
 
 def _as_a_reader_would(values: Sequence[str]) -> Mapping[str, Any]:

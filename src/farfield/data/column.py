@@ -1,0 +1,179 @@
+"""A column as it was read: numbers, or categories by their words; and how values are written."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import InputError
+
+Kind = Literal["number", "category", "other"]
+Fill = float | str
+"""What a missing value becomes."""
+
+_ABSENT = ("NAType", "NaTType")
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column as it was read, or some rows of it.
+
+    Attributes:
+        name: From the header.
+        kind: ``"number"``, ``"category"`` (text or boolean) or ``"other"`` (dates, lists, ...).
+        values: Numbers with NaN where missing; positions in ``words``, -1 where missing; for
+            other kinds whether there is a value.
+        stored_as: The type in the file, for messages.
+        words: The values of a category, in any order; some may not occur.
+    """
+
+    name: str
+    kind: Kind
+    values: NDArray[Any]
+    stored_as: str
+    words: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice) -> "Column":
+        return replace(self, values=self.values[rows])
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Tell which rows have no value."""
+        if self.kind == "number":
+            missing: NDArray[np.bool_] = np.isnan(self.values)
+            return missing
+        return self.values < 0 if self.kind == "category" else ~self.values.astype(bool)
+
+    def as_category(self) -> "Column":
+        """Turn numbers into text: whole numbers without a point, missing stays missing."""
+        if self.kind != "number":
+            return self
+        present = ~self.missing()
+        numbers, places = np.unique(self.values[present], return_inverse=True)
+        codes = np.full(len(self), -1)
+        codes[present] = places
+        words = tuple(number_text(number) for number in numbers.tolist())
+        return Column(self.name, "category", codes, self.stored_as, words)
+
+    def filled(self, fill: Fill) -> "Column":
+        """Put a value where values are missing."""
+        missing, words = self.missing(), self.words
+        if not missing.any():
+            return self
+        if isinstance(fill, str):
+            words = words if fill in words else (*words, fill)
+            fill = words.index(fill)
+        return replace(self, values=np.where(missing, fill, self.values), words=words)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Count the rows of every word of a category."""
+        return np.bincount(self.values[self.values >= 0], minlength=len(self.words))
+
+
+def positions(column: Column, categories: Sequence[str]) -> NDArray[np.int64]:
+    """Return every row's place in ``categories``, -1 for other words and missing values."""
+    places = {category: k for k, category in enumerate(categories)}
+    # The last entry is what the code -1 of a missing value finds.
+    lookup = np.array([*(places.get(word, -1) for word in column.words), -1])
+    index: NDArray[np.int64] = lookup[column.values]
+    return index
+
+
+def value_column(name: str, values: Any) -> Column:
+    """Turn values of any kind into a column, told apart by what they are."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"column {name!r} must have one value per row, got shape {array.shape}.")
+    if array.dtype.kind in "fiu":
+        return Column(name, "number", array.astype(np.float64, copy=False), str(array.dtype))
+    if array.dtype.kind == "b":
+        return Column(name, "category", array.astype(np.int64), "boolean", ("False", "True"))
+    if array.dtype.kind not in "OUT":
+        return Column(name, "other", np.ones(len(array), dtype=bool), str(array.dtype))
+    return _object_column(name, array.tolist())
+
+
+def _object_column(name: str, values: list[Any]) -> Column:
+    """Tell numbers, booleans and text in a list of Python objects apart."""
+    absent = [
+        v is None or type(v).__name__ in _ABSENT or (isinstance(v, float) and v != v)
+        for v in values
+    ]
+    kinds = {type(v) for v, gone in zip(values, absent, strict=True) if not gone}
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds) and kinds:
+        codes = [-1 if gone else int(v) for v, gone in zip(values, absent, strict=True)]
+        return Column(name, "category", np.array(codes), "boolean", ("False", "True"))
+    if all(issubclass(kind, int | float | np.number) for kind in kinds) and bool not in kinds:
+        numbers = [np.nan if gone else float(v) for v, gone in zip(values, absent, strict=True)]
+        return Column(name, "number", np.array(numbers, dtype=np.float64), "object")
+    if all(issubclass(kind, str) for kind in kinds):
+        texts = [
+            None if gone else v.strip() or None for v, gone in zip(values, absent, strict=True)
+        ]
+        return text_column(name, texts)
+    stored = ", ".join(sorted(kind.__name__ for kind in kinds))
+    return Column(name, "other", ~np.array(absent), f"objects: {stored}")
+
+
+def text_column(name: str, texts: Sequence[str | None], stored_as: str = "text") -> Column:
+    """Make a category from text, None where missing."""
+    codes: dict[str | None, int] = {}
+    for text in texts:
+        if text is not None:
+            codes.setdefault(text, len(codes))
+    words = tuple(str(word) for word in codes)
+    codes[None] = -1
+    values = np.array([codes[text] for text in texts], dtype=np.int64)
+    return Column(name, "category", values, stored_as, words)
+
+
+def as_array(values: Any, where: str) -> NDArray[Any]:
+    """Take an array from whatever holds one."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{where} cannot be read as an array: {error}.") from error
+
+
+def number_text(value: float) -> str:
+    """Write a number the short way: ``1.0`` as ``1``."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def value_text(value: Any) -> str:
+    """Write a value as the readers do: numbers the short way, bytes as text.
+
+    >>> value_text(np.float32(2)), value_text(True), value_text(b"icu")
+    ('2', 'True', 'icu')
+    """
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and math.isfinite(plain):
+        return number_text(plain)
+    return plain.decode() if isinstance(plain, bytes) else str(plain)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether text reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def category_order(text: str) -> tuple[int, float, str]:
+    """Sort numbers by size before words by alphabet."""
+    return (0, float(text), text) if is_number(text) else (1, 0.0, text)
+
+
+def some(words: Sequence[str]) -> str:
+    """Quote the first few of many."""
+    shown = ", ".join(repr(word) for word in words[:5])
+    return shown if len(words) <= 5 else f"{shown} and {len(words) - 5} more"
