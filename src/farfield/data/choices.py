@@ -19,7 +19,7 @@ Impute = Literal["mean", "median", "most_frequent"]
 LabelKind = Literal["class", "number"]
 
 
-class Options(TypedDict, total=False):
+class TableOptions(TypedDict, total=False):
     """How a table is read, as far as the caller says so.
 
     Attributes:
@@ -43,7 +43,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the caller decided; see `Options`."""
+    """What the caller decided; see `TableOptions`."""
 
     label: str | None = None
     label_kind: LabelKind = "class"
@@ -71,7 +71,7 @@ class Choices:
         cls,
         like: tuple[TableColumn, ...] | None,
         class_names: tuple[str, ...] | None,
-        **options: Unpack[Options],
+        **options: Unpack[TableOptions],
     ) -> Choices:
         """Take the options of a caller; a schema may be a file."""
         schema = options.get("schema") or Schema()

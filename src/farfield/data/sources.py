@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from farfield.data.choices import Options
+from farfield.data.choices import TableOptions
 from farfield.data.fit import Expected
 from farfield.data.image_source import ImageSource, open_images
 from farfield.data.images import holds_images
@@ -24,7 +24,7 @@ def open_data(
     like: Source | None = None,
     expected: Expected | None = None,
     random_state: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Source:
     """Open data as a source of rows.
 
@@ -37,7 +37,7 @@ def open_data(
         like: A source whose encoding to follow.
         expected: What the model takes, if it is known.
         random_state: Seed of samples.
-        **options: How a table is read: see `farfield.data.choices.Options`.
+        **options: How a table is read: see `farfield.data.choices.TableOptions`.
     """
     if isinstance(data, Source):
         return data

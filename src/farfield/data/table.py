@@ -10,7 +10,7 @@ from typing import Any, Unpack, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.choices import Choices, Options
+from farfield.data.choices import Choices, TableOptions
 from farfield.data.column import Column
 from farfield.data.encoding import TableColumn, encode
 from farfield.data.fit import Expected, by_names, by_number, fitted_columns
@@ -124,7 +124,7 @@ def open_table(
     like: TableSource | None = None,
     expected: Expected | None = None,
     random_state: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> TableSource:
     r"""Open a file, arrays or a data frame as a table.
 
@@ -146,7 +146,7 @@ def open_table(
         expected: What the model takes, if it is known: columns that it does not name are left out,
             and a label that was not named is looked for; notes say so.
         random_state: Seed of samples.
-        **options: Label, schema, kinds and fills: see `farfield.data.choices.Options`.
+        **options: Label, schema, kinds and fills: see `farfield.data.choices.TableOptions`.
 
     Raises:
         InputError: Anything in the data that cannot be used, by column and row.
