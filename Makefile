@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soundness bench docs clean
+.PHONY: help setup demo test check format fuzz soundness bench docs wheel clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: $(READY) ## Measure; writes benchmarks/results/*.json
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python -m farfield.graph.document docs/rules.md
+
+wheel: $(READY) ## Build the wheel that pip installs, into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## Remove the environment and everything that was made
 	rm -rf $(VENV) build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,12 @@ import pytest
 packaging = pytest.importorskip("packaging.requirements", reason="comes with pytest")
 ROOT = Path(__file__).parents[1]
 # As packages that have no licence expression of their own write it.
-WRITTEN = {"BSD": "BSD-3-Clause", "MIT License": "MIT", "BSD License": "BSD-3-Clause"}
+WRITTEN = {
+    "BSD": "BSD-3-Clause",
+    "3-Clause BSD License": "BSD-3-Clause",
+    "MIT License": "MIT",
+    "BSD License": "BSD-3-Clause",
+}
 WRITTEN |= {"Apache Software License": "Apache-2.0"}
 
 
@@ -46,7 +51,8 @@ def licence(metadata):
         return stated
     classifiers = [each for each in metadata.get_all("Classifier", []) if "License ::" in each]
     names = [each.rsplit("::", 1)[-1].strip() for each in classifiers]
-    return WRITTEN.get(names[0], names[0]) if names else metadata.get("License", "")
+    written = names[0] if names else metadata.get("License", "")
+    return WRITTEN.get(written, written)
 
 
 def test_licences_are_listed_as_installed():

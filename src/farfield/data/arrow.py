@@ -1,4 +1,4 @@
-"""From pyarrow (an extra: ``farfield[data]``) to columns; parquet files in bounded memory."""
+"""From pyarrow to columns; parquet files in bounded memory."""
 
 import importlib
 import os
