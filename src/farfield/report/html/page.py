@@ -16,6 +16,7 @@ from markupsafe import Markup
 from farfield.files import replacing
 from farfield.report.content import words
 from farfield.report.content.features import feature_rows
+from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
 from farfield.report.content.limits import LARGEST, Limits
 from farfield.report.content.sections import (
@@ -91,6 +92,7 @@ def _render(audit: Audit, limits: Limits) -> str:
             surfaces=shown_surfaces(audit, limits),
             contests=contests(audit, limits),
             divided=most_divided(audit),
+            words=words_used(audit),
             policy=policy(style, script, early),
             style=Markup(style),
             script=Markup(script),
