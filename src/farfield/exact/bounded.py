@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.germ import Germ, GermDomain, is_batched, is_relu, kink, shifted
+from farfield.exact.germ import Germ, GermDomain, is_relu, kink, shifted
+from farfield.exact.leads import SLACK, Leads, tournament, turned
 from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
 
 ROUNDOFF = 2.0**-53
@@ -30,8 +31,8 @@ ROUNDOFF = 2.0**-53
 UNDERFLOW = 2.0**-900
 # Numbers below this may not enter: gamma times them could vanish.
 TINY = 2.0**-850
-# Covers the rounding of the bounds themselves, for sums of up to a million products.
-SLACK = 1 + 2.0**-30
+# Reciprocals are taken of this, so that the smallest number has one.
+INVERSE = 2.0**-60
 # Accuracy that PyTorch's special functions are trusted with, in units of roundoff.
 FUNCTION_ERROR = 64 * ROUNDOFF
 
@@ -92,7 +93,10 @@ class BoundedDomain(GermDomain):
         weights = [self.magnitudes.of(weight) for weight in operation.weights]
         inputs = [torch.add(v.error, v.parts.abs(), alpha=g) for v in bounded]
         for each in inputs:
-            self._doubt_underflow(each, each == 0, weights)
+            least = _least(each.reshape(2, self.rays, -1))
+            for _, smallest in weights:
+                least = least * smallest
+            self.certain = self.certain & (least > UNDERFLOW)
         # The weights' sizes are kept a little too large, which covers the rounding of the bound.
         error = magnitude(*inputs, *(size for size, _ in weights))
         if not weights:
@@ -110,15 +114,15 @@ class BoundedDomain(GermDomain):
     def piecewise(self, value: Germ, pieces: Pieces) -> BoundedGerm:
         """Prove which piece each germ ends up in."""
         bounded = _bounded(value)
-        for index, threshold in enumerate(pieces.thresholds):
-            gap = bounded.pair
-            if threshold != 0:
-                gap = torch.stack([gap[0], gap[1] - float(threshold)])
-            self._require_decided(gap.abs(), bounded.error_pair)
-            self._enclose(gap, bounded.error_pair, kink(pieces, index))
         if is_relu(pieces):
-            active = self.active(value)
-            return BoundedGerm.of_pairs(value.pair * active, bounded.error_pair * active)
+            return self._relu(bounded)
+        for index, threshold in enumerate(pieces.thresholds):
+            slope, intercept = bounded.pair
+            size, lead, _ = turned(slope, intercept - float(threshold))
+            where = kink(pieces, index)
+            if isinstance(where, Tensor):
+                where = where.expand_as(slope)
+            self._settle(size, lead, *bounded.error_pair, where=where)
         result = super().piecewise(value, pieces).pair
         factor, offset = self._piece_sizes(value, pieces)
         error = self._scaled_error(bounded, factor)
@@ -126,6 +130,13 @@ class BoundedDomain(GermDomain):
         if any(bool(_tiny(intercept)) for intercept in pieces.intercepts):
             self.certain = torch.zeros_like(self.certain)
         return BoundedGerm.of_pairs(result, error)
+
+    def _relu(self, value: BoundedGerm) -> BoundedGerm:
+        """The short cut: a factor 1 or 0 for germs and bounds alike."""
+        slope, intercept, sign = turned(*value.pair)
+        self._settle(slope, intercept, *value.error_pair)
+        active = sign.relu_()
+        return BoundedGerm.of_pairs(value.pair * active, value.error_pair * active)
 
     def _scaled_error(self, value: BoundedGerm, factor: Tensor) -> Tensor:
         """The error of ``value * factor``, rounded a few times; a factor may be rounded itself."""
@@ -148,26 +159,17 @@ class BoundedDomain(GermDomain):
         self, candidates: Sequence[Germ], sign: int = 1, places: Places | None = None
     ) -> BoundedGerm:
         """Prove which candidate wins; a candidate that is the winner itself needs no proof."""
-        self.watch(*candidates)
-        pairs = [candidate.pair if sign > 0 else -candidate.pair for candidate in candidates]
-        best, index = self.contest(pairs, indexed=True)
-        if index is None:
-            raise AssertionError("the contest was asked for its winner")
-        errors = [_bounded(candidate).error_pair for candidate in candidates]
-        slope_error, intercept_error = errors[0]
-        for place, error in enumerate(errors[1:], start=1):
-            won = index == place
-            slope_error = torch.where(won, error[0], slope_error)
-            intercept_error = torch.where(won, error[1], intercept_error)
-        best_error = torch.stack([slope_error, intercept_error])
+        rows = [_rows(_bounded(candidate), sign) for candidate in candidates]
+        self.sums += [row[:2].sum() for row in rows]
+        best, winner = tournament(rows)
         where = [] if places is None else list(places())
-        for place, (pair, error) in enumerate(zip(pairs, errors, strict=True)):
-            itself = index == place
+        for place, row in enumerate(rows):
+            apart = winner != place
             for other, at in enumerate(where):
-                itself = itself | ((index == other) & (at == where[place]))
-            self._require_decided(best - pair, best_error + error, itself)
-            self._enclose(best - pair, best_error + error, ~itself)
-        return BoundedGerm.of_pairs(best if sign > 0 else -best, best_error)
+                apart = apart & ~((winner == other) & (at == where[place]))
+            slope, intercept = best[:2] - row[:2]
+            self._settle(slope.abs(), intercept, *(best[2:] + row[2:]) * apart.to(best))
+        return BoundedGerm.of_pairs(best[:2] if sign > 0 else -best[:2], best[2:])
 
     def smooth(self, value: Germ, curve: Smooth) -> BoundedGerm:
         """Prove the direction in which each value moves; at rest the slope of the curve counts."""
@@ -182,7 +184,10 @@ class BoundedDomain(GermDomain):
             doubt = intercept_error * SLACK + 4 * ROUNDOFF * abs(place)
             self._require(~still | ((intercept - place).abs() > doubt))
         for threshold in curve.settles or ():
-            self._enclose(torch.stack([slope, intercept - threshold]), bounded.error_pair)
+            turn = slope.sign()
+            parts = (slope.abs(), (intercept - threshold) * turn)
+            leads = Leads.of(self.rays, *parts, *bounded.error_pair * turn.abs())
+            self._enclose(leads, leads.margins()[1])
         ends = (self.number(curve.above.slope).abs(), self.number(curve.below.slope).abs())
         moved = self._scaled_error(bounded, torch.where(still, 0.0, torch.where(slope > 0, *ends)))
         moved = moved + 8 * ROUNDOFF * result.pair.abs()
@@ -201,57 +206,44 @@ class BoundedDomain(GermDomain):
             torch.where(condition, first.error_pair, second.error_pair),
         )
 
-    def _enclose(self, gap: Tensor, error: Tensor, where: Tensor | bool = True) -> None:
-        """Bound the last ``t`` at which germs ``(2, rays, ...)`` with errors change their sign.
+    def _settle(self, *parts: Tensor, where: Tensor | bool = True) -> None:
+        """Prove that leads are positive, or zero structurally, and note since when they are.
 
-        With slopes ``s`` and errors ``d`` and ``e`` the crossing ``t`` is off by at most
-        ``(e + |t| d) / (|s| - d)``. The latest crossing has both bounds; all others only matter
-        where they might come later still.
+        ``where`` tells which of them matter for the reach.
+        """
+        leads = Leads.of(self.rays, *parts)
+        room, ahead = leads.margins()
+        self.certain = self.certain & (room >= 0) & (ahead.amin(dim=1) > -torch.inf)
+        self._enclose(leads, ahead, where)
+
+    def _enclose(self, leads: Leads, ahead: Tensor, where: Tensor | bool = True) -> None:
+        """Bound the last ``t`` at which leads become positive.
+
+        The latest crossing has both bounds; all others only matter where they might come later
+        still.
         """
         if where is False:
             return
-        never = (gap[0] == 0) & (error[0] == 0)
+        at = leads.crossings()
         if isinstance(where, Tensor):
-            never = never | ~where
-        at = (gap[1] / gap[0]).neg_().masked_fill_(never, 0.0)
-        width = error[1] + at.abs() * error[0]
-        width = width / (gap[0].abs() - error[0] * SLACK).relu_() * SLACK
-        width = width.masked_fill_(never, 0.0).reshape(self.rays, -1)
-        at = at.reshape(self.rays, -1)
-        high = (at + width).amax(dim=1) * SLACK
-        last = at.argmax(dim=1, keepdim=True)
-        low = (at.gather(1, last) - width.gather(1, last))[:, 0] * (2 - SLACK)
-        self.enclosure = torch.maximum(self.enclosure, torch.stack([low, high]))
-
-    def _require_decided(self, gap: Tensor, error: Tensor, known: Tensor | None = None) -> None:
-        """Require germs ``(2, rays, ...)`` to be proven positive, or to be zero structurally.
-
-        The slope decides unless it is structurally zero; then the intercept does.
-        """
-        proven = gap[0] > error[0] * SLACK
-        if known is not None:
-            proven = proven | known
-        if not is_batched(proven) and bool(proven.all()):
-            return
-        zero = (gap[0] == 0) & (error[0] == 0)
-        still = (gap[1] == 0) & (error[1] == 0)
-        self._require(proven | (zero & ((gap[1] > error[1] * SLACK) | still)))
+            never = ~where.reshape(self.rays, -1)
+            at, ahead = (each.masked_fill(never, torch.inf) for each in (at, ahead))
+        last, index = at.min(dim=1, keepdim=True)
+        low = leads.earliest(index).masked_fill_(last == torch.inf, 0.0)
+        high = ahead.amin(dim=1) * -SLACK
+        self.reach = torch.maximum(self.reach, -last[:, 0])
+        self.enclosure = torch.maximum(self.enclosure, torch.stack([low[:, 0], high]))
 
     def _require(self, sure: Tensor) -> None:
         self.certain = self.certain & sure.reshape(self.rays, -1).all(dim=1)
 
-    def _doubt_underflow(
-        self, sizes: Tensor, absent: Tensor, weights: Sequence[tuple[Tensor, Tensor]] = ()
-    ) -> None:
+    def _doubt_underflow(self, sizes: Tensor, absent: Tensor) -> None:
         """Mark the rays where a product may have lost digits to underflow.
 
         ``absent`` tells which sizes are true zeros: another may have underflowed.
         """
         least = sizes.masked_fill(absent, torch.inf).reshape(2, self.rays, -1)
-        least = least.amin(dim=2).amin(dim=0)
-        for _, smallest in weights:
-            least = least * smallest
-        self.certain = self.certain & (least > UNDERFLOW)
+        self.certain = self.certain & (least.amin(dim=2).amin(dim=0) > UNDERFLOW)
 
 
 class Magnitudes:
@@ -282,6 +274,20 @@ def _tiny(values: Tensor | Number) -> Tensor:
         values = torch.tensor(float(values), dtype=torch.float64)
     sizes = values.double().abs()
     return (sizes > 0) & (sizes < TINY)
+
+
+def _least(sizes: Tensor) -> Tensor:
+    """The smallest of ``(2, rays, ...)`` sizes on each ray that is not zero, by its reciprocal.
+
+    The scale leaves reciprocals of denormal numbers finite.
+    """
+    inverse = torch.div(sizes.new_tensor(INVERSE), sizes)
+    return INVERSE / torch.nan_to_num_(inverse, nan=torch.inf, posinf=0.0).amax(dim=2).amax(dim=0)
+
+
+def _rows(value: BoundedGerm, sign: int) -> Tensor:
+    """Slopes, intercepts and their errors as ``(4, rays, ...)``."""
+    return torch.cat([value.pair if sign > 0 else -value.pair, value.error_pair])
 
 
 def _bounded(value: Germ) -> BoundedGerm:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import SLACK
 from farfield.exact.far_field import FarField
 from farfield.exact.integers import Integers, quotient
+from farfield.exact.leads import SLACK
 from farfield.exact.matrix import BudgetSpent, ExactBudget, Matrix
 from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
 from farfield.graph.network import InstanceGroup, Network

@@ -144,23 +144,21 @@ class GermDomain:
     ) -> Germ:
         """Take the lexicographically largest candidate (the smallest where ``sign`` is -1)."""
         pairs = [candidate.pair if sign > 0 else -candidate.pair for candidate in candidates]
-        best, _ = self.contest(pairs, indexed=False)
+        best = self.contest(pairs)
         self.watch(*candidates)
         return Germ.of(best if sign > 0 else -best)
 
-    def contest(self, pairs: Sequence[Tensor], *, indexed: bool) -> tuple[Tensor, Tensor | None]:
-        """Find the largest of ``(2, rays, ...)`` tensors, and which it is if asked; note when."""
+    def contest(self, pairs: Sequence[Tensor]) -> Tensor:
+        """Find the largest of ``(2, rays, ...)`` tensors; note when it took the lead."""
         slope, intercept = pairs[0]
-        index = torch.zeros_like(slope, dtype=torch.int32) if indexed else None
-        for place, pair in enumerate(pairs[1:], start=1):
+        for pair in pairs[1:]:
             better = (pair[0] > slope) | ((pair[0] == slope) & (pair[1] > intercept))
             slope = torch.where(better, pair[0], slope)
             intercept = torch.where(better, pair[1], intercept)
-            index = index if index is None else index.masked_fill(better, place)
         for pair in pairs:
             gap = slope - pair[0]
             self.note(((pair[1] - intercept) / gap).masked_fill_(gap == 0, 0.0))
-        return torch.stack([slope, intercept]), index
+        return torch.stack([slope, intercept])
 
     def smooth(self, value: Germ, curve: Smooth) -> Germ:
         """Take the asymptote where the value moves, the function itself where it does not."""

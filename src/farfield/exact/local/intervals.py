@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import SLACK, gamma
+from farfield.exact.bounded import gamma
+from farfield.exact.leads import SLACK
 from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
 
 
