@@ -1,6 +1,7 @@
 """Every breakpoint of every ray, against rational arithmetic and against the network itself."""
 
 import functools
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -425,13 +426,14 @@ class Cancelled(nn.Module):
         return torch.relu(self.second(torch.relu(self.first(x))))
 
 
-def test_a_unit_that_is_zero_but_for_rounding_passes_nowhere():
+@pytest.mark.parametrize("stop", [60.0, math.inf])
+def test_a_unit_that_is_zero_but_for_rounding_passes_nowhere(stop):
     network = capture(Cancelled(), 1)
     generator = torch.Generator().manual_seed(0)
     origin, direction = torch.rand(2, 300, 1, generator=generator, dtype=torch.float64)
     origin, direction = -3 * origin - 1, direction + 0.1
     # Below -1 the first sum is 0.3, then it falls to zero where x does, and stays there.
-    for ray, line in enumerate(along(network, origin, direction, 60.0)):
+    for ray, line in enumerate(along(network, origin, direction, stop)):
         kinks = (torch.tensor([-1.0, 0.0], dtype=torch.float64) - origin[ray]) / direction[ray]
-        expected = kinks[(kinks > 0) & (kinks < 60)]
+        expected = kinks[(kinks > 0) & (kinks < stop)]
         torch.testing.assert_close(line.breakpoints, expected, rtol=1e-12, atol=0)

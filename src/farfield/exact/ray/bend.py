@@ -87,6 +87,9 @@ class Bend:
             if bent is not None:
                 turns &= bent
             end, late = torch.nonzero(turns, as_tuple=True)
+            if value.terms is not None and len(end):
+                real = _lasting(flat, value.terms, goal, end, late)
+                end, late = end[real], late[real]
             tail = grid.tails[end]
             if not len(tail):
                 return left, t, unit, level
@@ -232,6 +235,28 @@ def _decided(
     few = torch.nonzero((gaps <= scale).all(dim=0)).flatten()
     if len(few):
         rows, place = torch.unique(ends[:, few], return_inverse=True)
-        noise = COINCIDE * (terms(rows)[place, unit[few]] + goal[unit[few]].abs())
+        sizes = terms(rows + value.grid.ends)[place, unit[few]]
+        noise = COINCIDE * (sizes + goal[unit[few]].abs())
         real[few] = ~(gaps[:, few] <= noise).all(dim=0)
     return real
+
+
+def _lasting(
+    value: Trace, terms: Callable[[Tensor], Tensor], goal: Tensor, end: Tensor, unit: Tensor
+) -> Tensor:
+    """Which passages behind the last knot are more than rounding.
+
+    A unit that is level there, and whose slope is no more than rounding either, passes nowhere.
+    """
+    grid, tail = value.grid, value.grid.tails[end]
+    gap = (value.knots[tail, unit] - goal[unit]).abs()
+    near = gap <= COINCIDE * (_sizes(terms, tail + grid.ends, unit) + goal[unit].abs())
+    if not bool(near.any()):
+        return ~near
+    return ~near | (value.slope[end, unit].abs() > COINCIDE * _sizes(terms, end, unit))
+
+
+def _sizes(terms: Callable[[Tensor], Tensor], rows: Tensor, unit: Tensor) -> Tensor:
+    """The sums of the sizes of the terms of some units, each in one row."""
+    few, place = torch.unique(rows, return_inverse=True)
+    return terms(few)[place, unit]

@@ -179,8 +179,9 @@ class Trace:
     Attributes:
         parts: The tensor.
         grid: Where the knots are.
-        terms: From knots to ``(knots, units)``, the sums of the sizes of all terms that a unit's
-            value there is the sum of, if that is known: what its rounding errors are relative to.
+        terms: From rows of ``parts`` to ``(rows, units)``, the sums of the sizes of all terms that
+            a unit's value there is the sum of, if that is known: what its rounding errors are
+            relative to.
     """
 
     parts: Tensor
@@ -258,16 +259,17 @@ class Trace:
         low, high = int(grid.starts[first]), int(grid.starts[last])
         kept = grid.open[first:last]
         skipped = int(grid.open[:first].sum())
-        ends = slice(skipped, skipped + int(kept.sum()))
-        parts = torch.cat([self.slope[ends], self.knots[low:high], self.intercept[ends]])
-        terms = None if self.terms is None else partial(_behind, self.terms, low)
+        ends = torch.arange(skipped, skipped + int(kept.sum()), device=self.device)
+        knots = torch.arange(low, high, device=self.device) + grid.ends
+        rows = torch.cat([ends, knots, ends + grid.ends + len(grid.t)])
+        terms = None if self.terms is None else partial(_among, self.terms, rows)
         some = Grid(grid.t[low:high], grid.starts[first : last + 1] - low, kept)
-        return Trace(parts, some, terms)
+        return Trace(self.parts[rows], some, terms)
 
 
-def _behind(terms: Callable[[Tensor], Tensor], first: int, knots: Tensor) -> Tensor:
-    """The terms of knots that are counted from a later one."""
-    return terms(knots + first)
+def _among(terms: Callable[[Tensor], Tensor], rows: Tensor, few: Tensor) -> Tensor:
+    """The terms of some of the rows that were kept."""
+    return terms(rows[few])
 
 
 def union(grids: Sequence[Grid]) -> list[Refinement]:

@@ -160,17 +160,17 @@ class LineDomain:
         return refinement.apply(value)
 
 
-def _terms(operation: Affine, value: Trace, knots: Tensor) -> Tensor:
-    """``|W| |x| + |c|`` at some knots, ``(knots, units)``."""
+def _terms(operation: Affine, value: Trace, rows: Tensor) -> Tensor:
+    """``|W| |x| + |c|`` in some rows of a trace, ``(rows, units)``; slopes have no ``c``."""
     weights = (weight.abs() for weight in operation.weights)
-    size = operation.function(value.knots[knots].abs(), *weights)
+    size = operation.function(value.parts[rows].abs(), *weights)
     offset = operation.offset
-    if isinstance(offset, Tensor):
-        per_row = offset.ndim == size.ndim and len(offset) != 1
-        size = size + (offset[value.grid.ends :][knots] if per_row else offset).abs()
-    elif offset is not None:
-        size = size + abs(offset)
-    return size.flatten(1)
+    if offset is None:
+        return size.flatten(1)
+    moved = (rows >= value.grid.ends).to(size).reshape(-1, *[1] * (size.ndim - 1))
+    if isinstance(offset, Tensor) and offset.ndim == size.ndim and len(offset) != 1:
+        offset = offset[rows]
+    return torch.addcmul(size, moved, torch.as_tensor(offset).to(size).abs()).flatten(1)
 
 
 def _watch(*values: Tensor) -> None:
