@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import farfield as ff
-from farfield.audit.subject import Moving, Subject
+from farfield.audit.subject import Subject
+from farfield.data import TableColumn
 
 
 def affine(weight, bias):
@@ -19,7 +20,7 @@ def subject_of(models, rows, *, moving=None, labels=None, classes=None, task="cl
     network = ff.capture(models, torch.as_tensor(rows[:1], dtype=torch.float32))
     flat = rows.reshape(len(rows), -1)
     if moving is None:
-        moving = tuple(Moving(f"f{place}", (place,)) for place in range(flat.shape[1]))
+        moving = tuple(TableColumn(f"f{place}", (place,)) for place in range(flat.shape[1]))
     return Subject(
         model=network,
         task=task,

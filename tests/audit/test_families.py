@@ -8,7 +8,7 @@ import torch
 
 from audit_subjects import affine, random_subject, subject_of
 from farfield.audit import families
-from farfield.audit.subject import Moving
+from farfield.data import TableColumn
 from farfield.evaluate import Estimate
 
 
@@ -28,7 +28,7 @@ def test_axes_are_exact_and_count_both_ends():
 
 def test_a_bounded_end_is_not_a_direction():
     rows = np.abs(np.random.default_rng(0).standard_normal((50, 2)))
-    moving = (Moving("x", (0,), low=0.0), Moving("y", (1,), low=0.0, high=9.0))
+    moving = (TableColumn("x", (0,), low=0.0), TableColumn("y", (1,), low=0.0, high=9.0))
     subject = subject_of(affine([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0]), rows, moving=moving)
     rays = families.axes(subject)
     assert rays.direction[:].tolist() == [[1.0, 0.0]]
@@ -37,7 +37,7 @@ def test_a_bounded_end_is_not_a_direction():
 
 def test_everything_bounded_leaves_no_direction():
     rows = np.random.default_rng(0).random((20, 1))
-    moving = (Moving("x", (0,), low=0.0, high=1.0),)
+    moving = (TableColumn("x", (0,), low=0.0, high=1.0),)
     subject = subject_of(affine([[1.0], [-1.0]], [0.0, 0.0]), rows, moving=moving)
     assert families.axes(subject) is None
     assert families.towards(subject, "data", "t", rows, 10) is None
@@ -47,9 +47,9 @@ def test_random_directions_carry_an_interval_and_leave_categories_alone():
     rows = np.random.default_rng(0).standard_normal((60, 4))
     rows[:, 2:] = np.eye(2)[np.arange(60) % 2]
     moving = (
-        Moving("a", (0,)),
-        Moving("b", (1,)),
-        Moving("kind", (2, 3), values=("u", "v"), counts=(30, 30)),
+        TableColumn("a", (0,)),
+        TableColumn("b", (1,)),
+        TableColumn("kind", (2, 3), values=("u", "v"), counts=(30, 30)),
     )
     torch.manual_seed(0)
     subject = subject_of(affine(torch.randn(2, 4).tolist(), [0.0, 0.0]), rows, moving=moving)

@@ -1,7 +1,5 @@
 """Images with the interface of tables."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -29,16 +27,12 @@ def test_images_in_chunks():
         np.testing.assert_array_equal(np.concatenate([y for _, y in parts]), LABELS)
     np.testing.assert_allclose(source.summary.mean, X.mean(0), atol=1e-7)
     np.testing.assert_allclose(source.summary.std, X.std(0), atol=1e-7)
-    np.testing.assert_allclose(
-        source.covariance(), np.cov(X.reshape(23, -1).T, bias=True), atol=1e-7
-    )
     rows = source.sample(6)
     np.testing.assert_allclose(rows.X, X[rows.index], atol=1e-7)
     assert rows.y is not None
     np.testing.assert_array_equal(rows.y, LABELS[rows.index])
     assert source.quantiles((0.5,)).values.shape == (1, 3, 6, 5)
     assert bool(source.box().contains(rows.X).all())
-    json.dumps(source.to_dict())
 
 
 def test_files_and_arrays_are_the_same(tmp_path):

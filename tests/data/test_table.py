@@ -1,7 +1,6 @@
 """Tables to audit: the same numbers from every format, in pieces of every size."""
 
 import gzip
-import json
 
 import numpy as np
 import pandas as pd
@@ -86,20 +85,16 @@ def test_statistics_are_exact(source):
     np.testing.assert_allclose(summary.std, X.std(0), rtol=1e-12)
     np.testing.assert_array_equal(summary.low, X.min(0))
     np.testing.assert_array_equal(summary.high, X.max(0))
-    np.testing.assert_allclose(source.covariance(), np.cov(X.T, bias=True), atol=1e-12)
 
 
 def test_columns_describe_themselves(source):
     ward = source.columns[1]
-    assert (ward.name, ward.kind, ward.features) == ("ward", "categorical", (1, 2, 3))
+    assert (ward.name, ward.kind, ward.places) == ("ward", "categorical", (1, 2, 3))
     assert ward.values == ("a", "b", "c")
     assert ward.counts == tuple((FRAME["ward"] == value).sum() for value in "abc")
     assert [column.kind for column in source.columns] == [
         *("numeric", "categorical", "numeric", "categorical", "categorical")
     ]
-    described = json.loads(json.dumps(source.to_dict()))
-    assert described["columns"][1]["values"] == ["a", "b", "c"]
-    assert described["columns"][0]["low"] is None
 
 
 def test_samples_are_rows_of_the_table(source):
@@ -354,7 +349,7 @@ def test_columns_that_are_a_one_hot_code_already(tmp_path):
     table = open_table(tmp_path / "coded.csv", schema=parse_schema(BLOCKS))
     assert table.feature_names == ("age", "ward_b", "ward_a", "sex=f", "sex=m")
     ward = table.columns[1]
-    assert (ward.name, ward.kind, ward.features) == ("ward", "categorical", (2, 1))
+    assert (ward.name, ward.kind, ward.places) == ("ward", "categorical", (2, 1))
     assert (ward.values, ward.counts, ward.sources) == (("a", "b"), (2, 2), ("ward_a", "ward_b"))
     X = table.read().X
     assert X[:, 1:3].tolist() == CODED[["ward_b", "ward_a"]].to_numpy().tolist()
@@ -368,7 +363,6 @@ def test_columns_that_are_a_one_hot_code_already(tmp_path):
     later = open_table(CODED[::-1], like=fitted)
     np.testing.assert_array_equal(later.read().X, X[::-1][:, [2, 1, 0, 4, 3]])
     np.testing.assert_allclose(later.summary.mean, X.mean(0)[[2, 1, 0, 4, 3]])
-    assert json.loads(json.dumps(table.to_dict()))["columns"][1]["sources"] == ["ward_a", "ward_b"]
 
 
 @pytest.mark.parametrize(

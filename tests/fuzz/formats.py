@@ -18,11 +18,10 @@ from torch import nn
 
 import farfield as ff
 from farfield.audit.record import Audit
-from farfield.data import open_images, open_table, read_schema
+from farfield.data import open_images, open_table, read_images, read_schema
 from farfield.data.arrays import read_npy
 from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
 from farfield.data.idx import read_idx
-from farfield.data.images import read_pixels
 from farfield.estimators import EnsembleClassifier, TemperatureScaling
 from farfield.estimators.images.checkpoint import read_checkpoint, write_checkpoint
 from farfield.guard import load as load_guard
@@ -250,7 +249,7 @@ FORMATS = {
     "parquet": Format(parquet, change_bytes, (read_rows,)),
     "npy": Format(npy, any_of(change_bytes, change_npy), (read_npy, read_rows, read_pictures)),
     "npz": Format(
-        npz, any_of(change_bytes, change_archive), (read_pixels, read_rows, read_pictures)
+        npz, any_of(change_bytes, change_archive), (read_images, read_rows, read_pictures)
     ),
     "idx": Format(idx, change_bytes, (read_idx, read_pictures)),
     "idx.gz": Format(

@@ -12,7 +12,7 @@ from farfield.audit.crosscheck import crosscheck
 from farfield.audit.findings import Task
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
-from farfield.audit.subject import Moving, Subject
+from farfield.audit.subject import Subject
 from farfield.data import Source, open_data
 from farfield.errors import InputError
 from farfield.guard.function import GuardedFunction
@@ -158,18 +158,6 @@ def _subject(
 ) -> Subject:
     rows = source.sample(settings.samples, random_state=settings.seed)
     summary = source.summary
-    moving = tuple(
-        Moving(
-            name=column.name,
-            places=tuple(column.features),
-            unit=column.unit or "",
-            low=column.low,
-            high=column.high,
-            values=tuple(column.values) if column.kind == "categorical" else (),
-            counts=tuple(column.counts) if column.kind == "categorical" else (),
-        )
-        for column in source.columns
-    )
     # Rows come in file order, which may be sorted by class: shuffle, so that any part stands for
     # the whole.
     order = rng.permutation(len(rows.X))
@@ -178,7 +166,7 @@ def _subject(
         model=loaded.network,
         task=task,
         classes=classes,
-        moving=moving,
+        moving=source.columns,
         rows=np.asarray(rows.X, dtype=float)[order],
         labels=np.asarray(rows.y)[order] if labelled else None,
         low=summary.low.reshape(-1),

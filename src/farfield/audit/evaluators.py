@@ -210,7 +210,7 @@ def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
         if all(name in columns for name in wanted):
             raw = RawColumns.of(wanted, [columns[name] for name in wanted], data)
             return _Made(_Framed(model.predict_proba, raw), known, raw.features)
-        raw = RawColumns.of(wanted, [TableColumn(name, "numeric", (0,)) for name in wanted], None)
+        raw = RawColumns.of(wanted, [TableColumn(name, (0,)) for name in wanted], None)
         return _Made(_Framed(model.predict_proba, raw), known, tuple(wanted))
     width = getattr(model, "n_features_in_", None)
     if width == len(columns) != int(np.prod(source.shape)):

@@ -14,40 +14,13 @@ from torch import Tensor
 
 from farfield.audit.black_box import BlackBox, Seen, look
 from farfield.audit.findings import Task
+from farfield.data import TableColumn
 from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, at_infinity
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.graph.network import Network
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Moving:
-    """One feature that a user sees: a numeric column, or the columns of a one-hot block.
-
-    Attributes:
-        name: Its name.
-        places: Its columns in a row of the model's input.
-        unit: Its unit, or nothing.
-        low: Its lower bound, minus infinity if it has none.
-        high: Its upper bound.
-        values: Its categories; empty for a numeric feature.
-        counts: How many rows have each category.
-    """
-
-    name: str
-    places: tuple[int, ...]
-    unit: str = ""
-    low: float = -np.inf
-    high: float = np.inf
-    values: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
-
-    @property
-    def categorical(self) -> bool:
-        """Whether it is moved between values instead of scaled."""
-        return bool(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +43,7 @@ class Subject:
     model: Network | BlackBox
     task: Task
     classes: tuple[str, ...]
-    moving: tuple[Moving, ...]
+    moving: tuple[TableColumn, ...]
     rows: Floats
     labels: NDArray[np.int64] | None
     low: Floats

@@ -84,7 +84,7 @@ def write_guard(
     )
     rows = source.sample(MOST_ROWS, random_state=request.seed)
     progress("guarding", 0.0)
-    blocks = [list(each.features) for each in source.columns if each.kind == "categorical"]
+    blocks = [list(each.places) for each in source.columns if each.categorical]
     safe = guard(
         (lambda X: network.probabilities(X)[0]) if isinstance(network, BlackBox) else network,
         rows.X,

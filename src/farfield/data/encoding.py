@@ -6,7 +6,7 @@ The one place that spreads categories out.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,29 +24,38 @@ class TableColumn:
 
     Attributes:
         name: From the file.
-        kind: ``"numeric"`` is one input; ``"categorical"`` is a one-hot code.
-        features: Positions of its inputs in a row, in the order of ``values``.
-        values: Of a category.
-        counts: Rows with each of these values, after imputation.
-        unit: For reading, or None.
+        places: Of its inputs in a row: one of a number, for a category those of its one-hot code,
+            in the order of ``values``.
+        unit: For reading, or nothing.
         low: The smallest possible value, ``-inf`` if there is none.
         high: The largest possible value, ``inf`` if there is none.
+        values: Of a category; empty for numbers.
+        counts: Rows with each of these values, after imputation.
         missing: Rows without a value.
         fill: What missing values become, or None.
         sources: Columns of the file that are the one-hot code of this category already.
     """
 
     name: str
-    kind: ColumnKind
-    features: tuple[int, ...]
-    values: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
-    unit: str | None = None
+    places: tuple[int, ...]
+    unit: str = ""
     low: float = -math.inf
     high: float = math.inf
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
     missing: int = 0
     fill: Fill | None = None
     sources: tuple[str, ...] = ()
+
+    @property
+    def categorical(self) -> bool:
+        """Whether it is moved between values instead of scaled."""
+        return bool(self.values)
+
+    @property
+    def kind(self) -> ColumnKind:
+        """``"numeric"`` is one input; ``"categorical"`` is a one-hot code."""
+        return "categorical" if self.values else "numeric"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -61,25 +70,9 @@ class TableColumn:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of its inputs: ``column``, or ``column=value`` for every value."""
-        if self.kind == "numeric" or self.sources:
+        if self.sources or not self.categorical:
             return self.reads
         return tuple(f"{self.name}={value}" for value in self.values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold; missing bounds are None."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "features": list(self.features),
-            "values": list(self.values),
-            "counts": list(self.counts),
-            "unit": self.unit,
-            "low": self.low if self.low > -math.inf else None,
-            "high": self.high if self.high < math.inf else None,
-            "missing": self.missing,
-            "fill": self.fill,
-            "sources": list(self.sources),
-        }
 
 
 def encode(
@@ -96,9 +89,9 @@ def encode(
     parts = iter(read)
     for column in columns:
         if column.sources:
-            for feature in column.features:
+            for feature in column.places:
                 encoded[feature] = prepared(next(parts), "numeric").values
-            good = not not_one_hot(encoded[list(column.features)]).any()
+            good = not not_one_hot(encoded[list(column.places)]).any()
         else:
             good = _encode_one(column, prepared(next(parts), column.kind), encoded)
         if not good:
@@ -110,13 +103,13 @@ def _encode_one(column: TableColumn, read: Column, encoded: Floats) -> bool:
     """Write the inputs of one column; tell whether all of its values are usable."""
     if column.fill is not None:
         read = read.filled(column.fill)
-    if column.kind == "numeric":
+    if not column.categorical:
         if read.kind != "number":
             return False
-        encoded[column.features[0]] = read.values
+        encoded[column.places[0]] = read.values
         return bool(np.isfinite(read.values).all())
     index = positions(read, column.values)
-    for place, feature in enumerate(column.features):
+    for place, feature in enumerate(column.places):
         encoded[feature] = index == place
     return bool((index >= 0).all())
 

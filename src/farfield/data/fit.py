@@ -64,8 +64,8 @@ def by_number(
 
     It is called what labels are called, or it is the only one that holds the model's classes.
     """
-    width = sum(len(column.features) for column in columns)
-    over = [c.name for c in columns if width - len(c.features) == expected.features]
+    width = sum(len(column.places) for column in columns)
+    over = [c.name for c in columns if width - len(c.places) == expected.features]
     found = _likely(stream, over, expected)
     return found, () if found is None else (_taken(found),)
 
@@ -111,8 +111,8 @@ def fitted_columns(
     found = find(wanted, _places(source.columns), source.where)
     missing = [name for name, place in zip(wanted, found, strict=True) if place is None]
     order = [place for place in found if place is not None]
-    kept = [column for column in source.columns if set(column.features) & set(order)]
-    needed = {place for column in kept for place in column.features}
+    kept = [column for column in source.columns if set(column.places) & set(order)]
+    needed = {place for column in kept for place in column.places}
     extra = [name for place, name in enumerate(given) if place not in order]
     if missing or needed != set(order):
         raise InputError(_differences(source, missing, extra))
@@ -120,7 +120,7 @@ def fitted_columns(
     if extra:
         notes.append(f"Columns that the model does not name were left out: {some(extra)}.")
     to = {old: new for new, old in enumerate(order)}
-    columns = tuple(replace(c, features=tuple(to[f] for f in c.features)) for c in kept)
+    columns = tuple(replace(c, places=tuple(to[f] for f in c.places)) for c in kept)
     if order != sorted(order):
         moved = sum(place != at for place, at in zip(order, sorted(order), strict=True))
         notes.append(f"Columns were put in the model's order ({moved} stood elsewhere).")
@@ -146,16 +146,16 @@ def _places(columns: Sequence[TableColumn]) -> dict[str, int]:
     """Return where inputs stand, by every name that models give them."""
     places: dict[str, int] = {}
     for column in columns:
-        places |= dict(zip(column.feature_names, column.features, strict=True))
-        for value, place in zip(column.values, column.features, strict=False):
+        places |= dict(zip(column.feature_names, column.places, strict=True))
+        for value, place in zip(column.values, column.places, strict=False):
             places.setdefault(f"{column.name}_{value}", place)
     return places
 
 
 def _wrong_number(source: Source, n_features: int) -> str:
     """Say how many inputs the table gives, from which columns."""
-    numeric = [column for column in source.columns if column.kind == "numeric"]
-    spread = [column for column in source.columns if column.kind == "categorical"]
+    numeric = [column for column in source.columns if not column.categorical]
+    spread = [column for column in source.columns if column.categorical]
     parts = [f"{len(numeric)} numeric columns"] if numeric else []
     parts += [f"{column.name!r} ({len(column.values)} values)" for column in spread[:10]]
     parts += [f"{len(spread) - 10} more categorical columns"] if len(spread) > 10 else []

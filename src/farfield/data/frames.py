@@ -69,7 +69,7 @@ class RawColumns:
 
 def _values(column: TableColumn, data: Any) -> NDArray[Any] | None:
     """The values of a category as the data has them: text stays text, codes become numbers."""
-    if column.kind == "numeric":
+    if not column.categorical:
         return None
     known = _in_frame(column.name, data)
     if known is None:

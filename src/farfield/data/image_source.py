@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from farfield.data.column import as_array
-from farfield.data.images import Channels, Pixels, as_pixels, checked_labels, read_pixels
+from farfield.data.images import Channels, Images, as_images, checked_labels, read_images
 from farfield.data.labels import Label, fitted_label
 from farfield.data.scan import batch_rows
 from farfield.data.source import Rows, Source, as_type
@@ -29,7 +29,7 @@ class ImageSource(Source):
 
     def __init__(
         self,
-        pixels: Pixels,
+        pixels: Images,
         label: Label | None,
         summary: Summary,
         notes: tuple[str, ...] = (),
@@ -116,11 +116,11 @@ def open_images(
     """
     if isinstance(data, str | os.PathLike):
         path = labels if isinstance(labels, str | os.PathLike) else None
-        pixels = read_pixels(data, path, scale=scale, channels=channels)
+        pixels = read_images(data, path, scale=scale, channels=channels)
     else:
-        pixels = as_pixels(as_array(data, where), scale=scale, channels=channels, where=where)
+        pixels = as_images(as_array(data, where), scale=scale, channels=channels, where=where)
     if labels is not None and not isinstance(labels, str | os.PathLike):
-        given = checked_labels(as_array(labels, "labels"), len(pixels.values), pixels.where)
+        given = checked_labels(as_array(labels, "labels"), len(pixels), pixels.where)
         pixels = replace(pixels, labels=given)
     if like is not None:
         _check_shape(pixels, like)
@@ -130,7 +130,7 @@ def open_images(
     return ImageSource(pixels, label, _summary(pixels), (), random_state)
 
 
-def _check_shape(pixels: Pixels, like: ImageSource) -> None:
+def _check_shape(pixels: Images, like: ImageSource) -> None:
     """Refuse images of another shape than earlier ones."""
     shape = pixels.values.shape[1:]
     if shape != like.shape:
@@ -153,7 +153,7 @@ def _label(labels: NDArray[np.int64], names: tuple[str, ...] | None, where: str)
     return Label("labels", "class", words, names or words, tuple(counts.tolist()))
 
 
-def _summary(pixels: Pixels) -> Summary:
+def _summary(pixels: Images) -> Summary:
     """Go through all images once."""
     shape = pixels.values.shape
     moments = Moments(int(np.prod(shape[1:])))

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,8 +22,8 @@ _LABELS = ("labels", "y", "label", "targets")
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
-    """Images as a file holds them, and their labels.
+class Images:
+    """Images as a file holds them, channels first, and their labels.
 
     Attributes:
         values: ``(n, channels, height, width)`` of the file's own type: bytes, or numbers from 0
@@ -37,6 +38,14 @@ class Pixels:
     class_names: tuple[str, ...] | None
     where: str
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def images(self) -> NDArray[np.float32]:
+        """``(n, channels, height, width)`` float32 from 0 to 1, ready for a network."""
+        return self.scaled()
+
     def scaled(self, rows: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float32]:
         """Return some of the images as float32 from 0 to 1."""
         values = self.values[rows]
@@ -44,24 +53,6 @@ class Pixels:
             return np.ascontiguousarray(values, dtype=np.float32)
         scaled: NDArray[np.float32] = np.divide(values, 255, dtype=np.float32)
         return scaled
-
-
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Images ready for a network.
-
-    Attributes:
-        images: ``(n, channels, height, width)`` float32 from 0 to 1.
-        labels: ``(n,)`` int64, or None.
-        class_names: Or None where the file gives none.
-    """
-
-    images: NDArray[np.float32]
-    labels: NDArray[np.int64] | None
-    class_names: tuple[str, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.images)
 
 
 def read_images(
@@ -83,7 +74,7 @@ def read_images(
             the shape, 1, 3 or 4 channels.
 
     Returns:
-        Images as float32 from 0 to 1.
+        Images, whose ``.images`` are float32 from 0 to 1.
 
     Raises:
         InputError: A file that is damaged or of another kind, numbers outside 0 to 1, labels that
@@ -97,18 +88,6 @@ def read_images(
     >>> read.images.shape, round(read.images.max().item(), 6), read.labels.tolist()
     ((1, 3, 2, 2), 0.2, [4])
     """
-    found = read_pixels(path, labels, scale=scale, channels=channels)
-    return Images(found.scaled(), found.labels, found.class_names)
-
-
-def read_pixels(
-    path: str | os.PathLike[str],
-    labels: str | os.PathLike[str] | None = None,
-    *,
-    scale: float | None = None,
-    channels: Channels | None = None,
-) -> Pixels:
-    """Read images without converting them; arguments and errors are those of `read_images`."""
     where, found = Path(path).name, _format(path)
     given: Any = None
     names: tuple[str, ...] | None = None
@@ -126,10 +105,10 @@ def read_pixels(
         names = CIFAR10_CLASSES if variant == "cifar10" else None
     if labels is not None and found != "idx":
         given = _read_labels(Path(labels))
-    return as_pixels(values, given, scale=scale, channels=channels, class_names=names, where=where)
+    return as_images(values, given, scale=scale, channels=channels, class_names=names, where=where)
 
 
-def as_pixels(
+def as_images(
     values: NDArray[Any],
     labels: NDArray[Any] | None = None,
     *,
@@ -137,7 +116,7 @@ def as_pixels(
     channels: Channels | None = None,
     class_names: tuple[str, ...] | None = None,
     where: str = "images",
-) -> Pixels:
+) -> Images:
     """Check an array of images and put its channels first."""
     if values.dtype.kind not in "fiub" or values.ndim not in (3, 4):
         raise InputError(
@@ -148,7 +127,7 @@ def as_pixels(
         raise InputError(f"{where}: there are no images: the shape is {values.shape}.")
     ordered = _channels_first(values, channels, where)
     scaled = _in_range(ordered, scale, where)
-    return Pixels(scaled, checked_labels(labels, len(values), where), class_names, where)
+    return Images(scaled, checked_labels(labels, len(values), where), class_names, where)
 
 
 def to_gray_28(images: NDArray[Any]) -> NDArray[np.float32]:

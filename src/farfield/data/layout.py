@@ -34,11 +34,11 @@ def lay_out(
     for name in features:
         column = _column(name, found, choices, fills.get(name), place, stream.where)
         columns.append(column)
-        place += len(column.values) if column.kind == "categorical" else 1
+        place += len(column.values) if column.categorical else 1
     columns = _joined(columns, choices.blocks)
     if choices.like is not None:
         columns = [
-            replace(column, features=earlier.features)
+            replace(column, places=earlier.places)
             for column, earlier in zip(columns, choices.like, strict=True)
         ]
     names = [name for column in columns for name in column.feature_names]
@@ -61,13 +61,13 @@ def _column(
     known = choices.schema[name]
     missing = found.missing[name]
     earlier = choices.earlier.get(name)
-    unit, low, high = known.unit, known.low, known.high
+    unit, low, high = known.unit or "", known.low, known.high
     if earlier is not None:
         unit, low, high = earlier.unit, earlier.low, earlier.high
     if found.kinds[name] == "numeric":
         if found.stored_as[name] == "boolean":
             low, high = max(low, 0.0), min(high, 1.0)
-        return TableColumn(name, "numeric", (place,), (), (), unit, low, high, missing, fill)
+        return TableColumn(name, (place,), unit, low, high, missing=missing, fill=fill)
     words = found.words[name]
     values = known.values if earlier is None else earlier.values
     if values is None:
@@ -84,9 +84,9 @@ def _column(
     counts = [words.counts.get(value, 0) for value in values]
     if missing and isinstance(fill, str) and fill in values:
         counts[values.index(fill)] += missing
-    features = tuple(range(place, place + len(values)))
+    places = tuple(range(place, place + len(values)))
     return TableColumn(
-        name, "categorical", features, values, tuple(counts), unit, missing=missing, fill=fill
+        name, places, unit, values=values, counts=tuple(counts), missing=missing, fill=fill
     )
 
 
@@ -103,11 +103,11 @@ def _joined(
             joined[column.name] = column
         elif block not in joined:
             members = blocks[block]
-            places = tuple(by_name[member].features[0] for member in members)
+            places = tuple(by_name[member].places[0] for member in members)
             cut = len(block) + 1
             own = all(member.startswith((f"{block}_", f"{block}=")) for member in members)
             values = tuple(member[cut:] for member in members) if own else members
-            joined[block] = TableColumn(block, "categorical", places, values, sources=members)
+            joined[block] = TableColumn(block, places, values=values, sources=members)
     return list(joined.values())
 
 
@@ -115,7 +115,7 @@ def _counted(column: TableColumn, summary: Summary) -> TableColumn:
     """Count the rows of the values of a category that was one-hot in the file."""
     if not column.sources:
         return column
-    counts = np.rint(summary.mean[list(column.features)] * summary.count)
+    counts = np.rint(summary.mean[list(column.places)] * summary.count)
     return replace(column, counts=tuple(int(count) for count in counts))
 
 
@@ -159,8 +159,8 @@ def _summary(found: Scan, columns: Sequence[TableColumn], features: int) -> Summ
     by_name = {
         name: (column, place)
         for column in columns
-        if column.kind == "numeric" or column.sources
-        for name, place in zip(column.reads, column.features, strict=True)
+        if not column.categorical or column.sources
+        for name, place in zip(column.reads, column.places, strict=True)
     }
     # The label may be among the numbers; it becomes no input.
     chosen = [k for k, name in enumerate(found.numeric) if name in by_name]
@@ -173,10 +173,10 @@ def _summary(found: Scan, columns: Sequence[TableColumn], features: int) -> Summ
         mean[places], variance[places] = moments.mean, moments.variance()
         low[places], high[places] = moments.low, moments.high
     for column in columns:
-        for feature, count in zip(column.features, column.counts, strict=False):
+        for place, count in zip(column.places, column.counts, strict=False):
             share = count / found.rows
-            mean[feature], variance[feature] = share, share * (1 - share)
-            low[feature], high[feature] = float(count == found.rows), float(count > 0)
+            mean[place], variance[place] = share, share * (1 - share)
+            low[place], high[place] = float(count == found.rows), float(count > 0)
     return Summary(found.rows, mean, np.sqrt(variance), low, high)
 
 
@@ -184,8 +184,8 @@ def _check_bounds(columns: Sequence[TableColumn], summary: Summary, where: str) 
     """Refuse numbers beyond the bounds that the schema gives."""
     beyond = []
     for column in columns:
-        if column.kind == "numeric" and column.bounded:
-            low, high = summary.low[column.features[0]], summary.high[column.features[0]]
+        if not column.categorical and column.bounded:
+            low, high = summary.low[column.places[0]], summary.high[column.places[0]]
             if low < column.low or high > column.high:
                 beyond.append(
                     f"{column.name!r} goes from {low:g} to {high:g}, but is bounded by "

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from farfield.data.choices import LabelKind
-from farfield.data.encoding import Floats, TableColumn
+from farfield.data.encoding import TableColumn
 from farfield.data.labels import Label
 from farfield.data.scan import batch_rows
 from farfield.data.summary import Quantiles, Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
 
-_MOST_COVARIANCES = 4096
 _QUANTILE_NUMBERS = 20_000_000
 
 
@@ -122,7 +121,7 @@ class Source(ABC):
             )
         names = [""] * self.shape[0]
         for column in self.columns:
-            for place, name in zip(column.features, column.feature_names, strict=True):
+            for place, name in zip(column.places, column.feature_names, strict=True):
                 names[place] = name
         return tuple(names)
 
@@ -165,7 +164,7 @@ class Source(ABC):
         return tuple(
             column.name
             for column in self.columns
-            if all(low[feature] == high[feature] for feature in column.features)
+            if all(low[place] == high[place] for place in column.places)
         )
 
     def read(self, dtype: DTypeLike = np.float64) -> Rows:
@@ -202,39 +201,6 @@ class Source(ABC):
         drawn = self.sample(min(rows, most))
         values = np.quantile(drawn.X.astype(np.float64, copy=False), levels, axis=0)
         return Quantiles(tuple(levels), values, len(drawn) == self.n_rows, len(drawn))
-
-    def covariance(self) -> Floats:
-        """Return the covariance of the flattened inputs, ``(features, features)``, in one pass.
-
-        ``C = sum (x - mean)(x - mean)^T / n``, float64.
-        """
-        features = int(np.prod(self.shape))
-        if features > _MOST_COVARIANCES:
-            raise InputError(
-                f"the covariance of {features:,} inputs does not fit into memory; take "
-                f"at most {_MOST_COVARIANCES:,}, or their standard deviations (.summary.std)."
-            )
-        total = np.zeros((features, features))
-        for inputs, _ in self.chunks(None, np.float64):
-            apart = (inputs - self.summary.mean).reshape(len(inputs), features)
-            total += apart.T @ apart
-        covariance: Floats = total / self.n_rows
-        return covariance
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the data, without any of its rows, as JSON can hold it."""
-        return {
-            "where": self.where,
-            "n_rows": self.n_rows,
-            "shape": list(self.shape),
-            "columns": [column.to_dict() for column in self.columns],
-            "label": self.label,
-            "label_kind": self.label_kind,
-            "class_names": None if self.class_names is None else list(self.class_names),
-            "class_counts": None if self.class_counts is None else list(self.class_counts),
-            "constant": list(self.constant),
-            "notes": list(self.notes),
-        }
 
     def _chunk_rows(self, size: int | None) -> int:
         """Return how many rows to hold at a time."""

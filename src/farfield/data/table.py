@@ -73,8 +73,8 @@ class TableSource(Source):
         low, high = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
         blocks = []
         for column in self.columns:
-            places = list(column.features)
-            if column.kind == "numeric":
+            places = list(column.places)
+            if not column.categorical:
                 low[places], high[places] = column.low, column.high
             elif len(places) > 1:
                 low[places], high[places] = 0.0, 1.0

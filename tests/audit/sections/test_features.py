@@ -9,7 +9,7 @@ import torch
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
 from farfield.audit.sections.features import CURVE_STEPS, table
-from farfield.audit.subject import Moving
+from farfield.data import TableColumn
 from small_networks import mlp
 
 
@@ -60,7 +60,7 @@ def test_curves_are_the_median_row_moved():
 
 def test_a_bounded_end_is_evaluated_at_its_bound():
     rows = np.random.default_rng(0).random((30, 1))
-    moving = (Moving("share", (0,), unit="%", low=0.0, high=2.0),)
+    moving = (TableColumn("share", (0,), unit="%", low=0.0, high=2.0),)
     subject = subject_of(affine([[3.0], [0.0]], [0.0, 0.0]), rows, moving=moving)
     (feature,) = described(subject)
     assert feature.kind == "bounded"
@@ -75,7 +75,10 @@ def test_categories_are_moved_not_scaled():
     rows = np.zeros((40, 3))
     rows[:, 0] = np.linspace(-1, 1, 40)
     rows[:, 1:] = np.eye(2)[np.arange(40) % 2]
-    moving = (Moving("x", (0,)), Moving("ward", (1, 2), values=("a", "b"), counts=(20, 20)))
+    moving = (
+        TableColumn("x", (0,)),
+        TableColumn("ward", (1, 2), values=("a", "b"), counts=(20, 20)),
+    )
     subject = subject_of(
         affine([[0.0, 9.0, -9.0], [0.0, 0.0, 0.0]], [0.0, 0.0]), rows, moving=moving
     )
@@ -98,7 +101,7 @@ def test_votes_of_members_that_disagree():
 def test_a_bounded_end_says_from_where_on_up_to_its_bound():
     # Logits (9x, 0): 99.9% from x = log(999) / 9 on, which lies before the bound.
     rows = np.linspace(-0.2, 0.2, 21)[:, None]
-    moving = (Moving("share", (0,), low=-0.5, high=2.0),)
+    moving = (TableColumn("share", (0,), low=-0.5, high=2.0),)
     (feature,) = described(subject_of(affine([[9.0], [0.0]], [0.0, 0.0]), rows, moving=moving))
     goal = math.log(999) / 9
     assert feature.up.exact
@@ -111,7 +114,7 @@ def test_a_bounded_end_says_from_where_on_up_to_its_bound():
 
 def test_a_row_beyond_its_bound_is_moved_back_and_needs_no_way():
     rows = np.array([[3.0], [0.0], [0.1]])
-    moving = (Moving("share", (0,), low=-1.0, high=2.0),)
+    moving = (TableColumn("share", (0,), low=-1.0, high=2.0),)
     (feature,) = described(subject_of(affine([[9.0], [0.0]], [0.0, 0.0]), rows, moving=moving))
     assert feature.up.distance[0] == 0.0
     assert feature.up.distance[2] == pytest.approx(math.log(999) / 9)

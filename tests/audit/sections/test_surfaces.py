@@ -8,7 +8,7 @@ import pytest
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
 from farfield.audit.sections.surfaces import surface
-from farfield.audit.subject import Moving
+from farfield.data import TableColumn
 
 
 def test_a_surface_is_the_model_on_a_grid():
@@ -52,7 +52,7 @@ def test_surfaces_of_ensembles_have_no_regions_but_mutual_information():
 
 def test_a_surface_stays_within_bounds():
     rows = np.random.default_rng(0).random((30, 2))
-    moving = (Moving("a", (0,), low=0.0, high=1.0), Moving("b", (1,)))
+    moving = (TableColumn("a", (0,), low=0.0, high=1.0), TableColumn("b", (1,)))
     subject = subject_of(affine([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), rows, moving=moving)
     found = surface(subject, *moving, np.random.default_rng(0))
     assert found.extent[:2] == (0.0, 1.0)

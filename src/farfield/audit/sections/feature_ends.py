@@ -16,7 +16,8 @@ from farfield.audit.families import (
     share_of,
 )
 from farfield.audit.findings import End
-from farfield.audit.subject import Floats, Moving, Subject
+from farfield.audit.subject import Floats, Subject
+from farfield.data import TableColumn
 from farfield.exact import SureFrom
 from farfield.exact.local.assumptions import check_assumptions
 from farfield.exact.ray.walk_back import Unsure
@@ -32,7 +33,7 @@ Ends = dict[tuple[int, float], tuple[End, float]]
 
 
 def both_ends(
-    subject: Subject, block: list[Moving], rows: Floats, threshold: float, walking: float
+    subject: Subject, block: list[TableColumn], rows: Floats, threshold: float, walking: float
 ) -> Ends:
     """Both ends of several features: place and sign to the end and the median row's confidence."""
     bounds = {

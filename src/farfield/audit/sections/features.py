@@ -14,7 +14,8 @@ from farfield.audit.facts import weights
 from farfield.audit.families import WALKING
 from farfield.audit.findings import Feature, Kind, Value
 from farfield.audit.sections.feature_ends import Ends, both_ends
-from farfield.audit.subject import Floats, Moving, Subject
+from farfield.audit.subject import Floats, Subject
+from farfield.data import TableColumn
 
 # Signed distances of a feature's curve in standard deviations; the ends are the limits.
 MAGNITUDES = tuple(float(f"{10 ** (k / 2):.4g}") for k in range(-2, 9))
@@ -80,7 +81,7 @@ def table(
     return tuple(found[feature.name] for feature in subject.moving)
 
 
-def _numeric(subject: Subject, feature: Moving, ends: Ends, curve: Tensor) -> Feature:
+def _numeric(subject: Subject, feature: TableColumn, ends: Ends, curve: Tensor) -> Feature:
     place = feature.places[0]
     (down, at_bottom), (up, at_top) = ends[place, -1.0], ends[place, 1.0]
     unbounded = np.isinf(feature.low) and np.isinf(feature.high)
@@ -100,7 +101,7 @@ def _numeric(subject: Subject, feature: Moving, ends: Ends, curve: Tensor) -> Fe
     )
 
 
-def _curves(subject: Subject, block: list[Moving]) -> Tensor:
+def _curves(subject: Subject, block: list[TableColumn]) -> Tensor:
     """The confidence of the median row along several features, ``(features, steps)``."""
     steps = np.nan_to_num(np.array(CURVE_STEPS), posinf=0.0, neginf=0.0)
     rows = np.tile(subject.centre, (len(block), len(steps), 1))
@@ -112,7 +113,7 @@ def _curves(subject: Subject, block: list[Moving]) -> Tensor:
     return p.amax(dim=-1).reshape(len(block), len(steps))
 
 
-def _categorical(subject: Subject, feature: Moving, rows: Floats) -> Feature:
+def _categorical(subject: Subject, feature: TableColumn, rows: Floats) -> Feature:
     """Move every sampled row to each category in turn."""
     block = list(feature.places)
     before = subject.model.probabilities(rows).mean(dim=0)

@@ -10,7 +10,8 @@ import torch
 from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
 from farfield.audit.findings import Ray
-from farfield.audit.subject import Floats, Moving, Subject
+from farfield.audit.subject import Floats, Subject
+from farfield.data import TableColumn
 from farfield.exact import FarField, SureFrom, along
 from farfield.levels import SURE
 from farfield.scores import all_scores
@@ -109,7 +110,7 @@ def units(subject: Subject) -> int:
     return total
 
 
-def most_telling(subject: Subject, count: int, rng: np.random.Generator) -> list[Moving]:
+def most_telling(subject: Subject, count: int, rng: np.random.Generator) -> list[TableColumn]:
     """The numeric features that move the model most: mean change of p when they are shuffled."""
     numeric = [feature for feature in subject.moving if not feature.categorical]
     rows = subject.spread(min(200, max(8, 4_000_000 // subject.centre.size)))

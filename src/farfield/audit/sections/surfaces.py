@@ -13,7 +13,8 @@ from torch import Tensor
 from farfield.audit.case import Case
 from farfield.audit.findings import Surface
 from farfield.audit.sections.rays import most_telling, units
-from farfield.audit.subject import Floats, Moving, Subject
+from farfield.audit.subject import Floats, Subject
+from farfield.data import TableColumn
 from farfield.errors import FarfieldError, InputError
 from farfield.exact import slice_plane
 from farfield.exact.planar.plane import Plane
@@ -53,7 +54,7 @@ def compute(case: Case) -> dict[str, Any]:
     return {"surfaces": tuple(drawn)}
 
 
-def _pairs(case: Case) -> list[tuple[Moving, Moving]]:
+def _pairs(case: Case) -> list[tuple[TableColumn, TableColumn]]:
     if not case.settings.pairs:
         return list(combinations(most_telling(case.subject, FEATURES, case.rng), 2))
     by_name = {each.name: each for each in case.subject.moving if not each.categorical}
@@ -68,7 +69,12 @@ def _pairs(case: Case) -> list[tuple[Moving, Moving]]:
 
 
 def surface(
-    subject: Subject, x: Moving, y: Moving, rng: np.random.Generator, *, show_rows: bool = False
+    subject: Subject,
+    x: TableColumn,
+    y: TableColumn,
+    rng: np.random.Generator,
+    *,
+    show_rows: bool = False,
 ) -> Surface | None:
     """Evaluate two features on a grid, all others at the median row, with exact regions.
 
@@ -118,7 +124,7 @@ def surface(
     )
 
 
-def _window(subject: Subject, feature: Moving) -> tuple[float, float]:
+def _window(subject: Subject, feature: TableColumn) -> tuple[float, float]:
     """The training range widened by half of itself, within the feature's bounds."""
     place = feature.places[0]
     low, high = float(subject.low[place]), float(subject.high[place])
