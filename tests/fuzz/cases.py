@@ -5,6 +5,8 @@ import sys
 import traceback
 import warnings
 
+import torch._dynamo  # noqa: F401 - makes a folder for itself when it is first imported
+
 from farfield.errors import FarfieldError
 from fuzz.formats import FORMATS
 from fuzz.watch import Hang, Watch

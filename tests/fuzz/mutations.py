@@ -149,5 +149,12 @@ LITERALS = [
 
 
 def any_of(*changes):
-    """One of several kinds of change."""
-    return lambda data, random: random.choice(changes)(data, random)
+    """One of several kinds of change; where one goes too deep for Python itself, of bytes."""
+
+    def change(data, random):
+        try:
+            return random.choice(changes)(data, random)
+        except (RecursionError, ValueError):
+            return change_bytes(data, random)
+
+    return change

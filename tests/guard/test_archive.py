@@ -146,12 +146,30 @@ def test_operations_outside_of_the_rule_table_are_refused(safe, path):
         lambda h: h["columns"].update(shape=[7]),
         lambda h: h["certificate"].update(radius=1e-3),
         lambda h: h["certificate"].update(epsilon=1e-3),
+        lambda h: h["certificate"].update(classes=0),
+        lambda h: h["certificate"].update(epsilon=0.0),
+        lambda h: h["model"]["members"][0]["program"].update(width=float("inf")),
     ],
 )
 def test_damaged_headers(safe, path, change):
     safe.save(path)
     _rewritten(path, change)
     with pytest.raises(InputError):
+        load(path)
+
+
+def test_a_program_that_drops_rows_is_refused(safe, path):
+    safe.save(path)
+
+    def first_rows_only(header):
+        program = header["model"]["members"][0]["program"]
+        last = {"name": "cut", "target": "aten.slice.Tensor", "kwargs": {}, "module": ""}
+        last |= {"args": [{"ref": program["output"]}, 0, 0, 2], "constant": False, "shape": None}
+        program["steps"].append(last)
+        program["output"] = "cut"
+
+    _rewritten(path, first_rows_only)
+    with pytest.raises(InputError, match="for 3 rows"):
         load(path)
 
 

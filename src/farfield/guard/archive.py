@@ -42,6 +42,8 @@ VERSION = 2
 KEY = "farfield"
 # What the weights of all members may take together.
 MOST_BYTES = 2**33
+# How many rows a model that was read is tried with.
+TRIED = (1, 2, 3, 100)
 
 
 class MemberRecord(Strict):
@@ -240,11 +242,15 @@ def _restore(header: Header, tensors: dict[str, Tensor]) -> GuardedModel:
 
 def _check_runs(safe: GuardedModel) -> None:
     """See that the program of a file can be run at all, before anybody relies on it."""
-    rows = torch.zeros(2, *safe.held.input_shape, dtype=torch.float64)
-    with torch.no_grad():
-        shape = tuple(safe(rows).shape)
-    if shape != (2, safe.held.classes):
-        raise InputError(f"its model gives {shape} for 2 rows of {safe.held.classes} classes")
+    for count in TRIED:
+        rows = torch.zeros(count, *safe.held.input_shape, dtype=safe.dtype)
+        with torch.no_grad():
+            shapes = {tuple(member(rows).shape[:1]) for member in safe.members}
+            shapes.add(tuple(safe(rows).shape))
+        if shapes != {(count,), (count, safe.held.classes)}:
+            raise InputError(
+                f"its model gives {sorted(shapes)} for {count} rows of {safe.held.classes} classes"
+            )
 
 
 def _module(record: MemberRecord, prefix: str, tensors: dict[str, Tensor]) -> ProgramModule:

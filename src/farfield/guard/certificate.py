@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from farfield.errors import InputError
 
@@ -122,6 +122,12 @@ class Certificate(_Frozen):
     dtype: str
     members: int = Field(ge=1)
     notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _classes_fit_the_task(self) -> Certificate:
+        if self.task == "classification" and not (self.classes >= 2 and self.epsilon > 0):
+            raise ValueError("a classifier has two classes or more, and epsilon is positive")
+        return self
 
     @property
     def largest_probability(self) -> float:

@@ -17,6 +17,8 @@ from farfield.guard.views.units import Kind, Units
 from farfield.guard.views.view import View
 
 T = TypeVar("T")
+# What numbers that do not belong together can make of code that counts on them.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Strict(BaseModel):
@@ -140,6 +142,6 @@ def failing_as_damage(where: str, make: Callable[[], T]) -> T:
         return make()
     except InputError as error:
         raise InputError(f"{where!r} cannot be used: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+    except DAMAGE as error:
         said = str(error).splitlines()[0] if str(error) else repr(error)
         raise InputError(f"{where!r} is damaged: {said}") from error

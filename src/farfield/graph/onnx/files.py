@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # What one protocol buffer can hold at all; a larger file cannot be an ONNX model.
 MOST_BYTES = 2**31
+# Dimensions of an empty tensor may be any; their product must be a number that torch can count to.
+MOST_ITEMS = 2**40
 # The version of each operator set whose meaning this reader knows.
 OPSETS = {"": (7, 26), "ai.onnx.ml": (1, 5)}
 # TensorProto.DataType -> (numpy type of the stored bytes, field of the typed form).
@@ -71,7 +73,7 @@ class ModelFile:
             )
         dtype, field = np.dtype(stored[0]), stored[1]
         dims = tuple(int(length) for length in proto.dims)
-        if any(length < 0 for length in dims):
+        if min(dims, default=0) < 0 or math.prod(length or 1 for length in dims) > MOST_ITEMS:
             raise CaptureError(f"{where} claims the shape {dims}; the file is damaged")
         count = math.prod(dims)
         if proto.data_location == EXTERNAL:
