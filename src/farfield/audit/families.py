@@ -146,7 +146,7 @@ def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
     if subject.task == "regression":
         return Family(rays.name, rays.title, share, count, (), {}, reach, (), {}, 0.0)
     label = facts["label"]
-    settled_at, exact = known_quantiles(facts["settled"], facts["exact"])
+    (settled_at,) = known_quantiles(facts["settled"][None], facts["exact"][None])
     return Family(
         name=rays.name,
         title=rays.title,
@@ -159,8 +159,8 @@ def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
             if bool((label == place).any())
         },
         reach=reach,
-        settled=settled_at,
-        settled_exact=exact,
+        settled=settled_at.values,
+        settled_exact=settled_at.exact,
         scores={name: quantiles(facts[name], THREE) for name in SCORES},
         disagreeing=float(facts["disagreeing"].double().mean()),
         unanswered=float(facts["unanswered"].double().mean()),
@@ -243,22 +243,35 @@ def in_common(found: SureFrom, winner: Tensor) -> SureFrom:
     return SureFrom(joint.t.masked_fill(apart, torch.inf), joint.exact | apart)
 
 
-def known_quantiles(t: Tensor, exact: Tensor) -> tuple[tuple[float, ...], bool]:
-    """The three quantiles of distances, and whether they are exact; if not, they are bounds.
+@dataclass(frozen=True)
+class Known:
+    """Three quantiles of distances, and whether they are exact; if not, they are bounds."""
+
+    values: tuple[float, ...]
+    exact: bool
+
+
+def known_quantiles(t: Tensor, exact: Tensor) -> list[Known]:
+    """The quantiles of each row of ``(rows, distances)``.
 
     They are exact if they stay the same when all that is only bounded from above moves away.
     """
-    most, least = quantiles(t, THREE), quantiles(torch.where(exact, t, -torch.inf), THREE)
-    return most, most == least
+    bounded = torch.where(exact, t, -torch.inf)
+    most, least = (order_statistics(each, THREE) for each in (t, bounded))
+    same = (most == least).all(dim=1).tolist()
+    return [Known(tuple(row), sure) for row, sure in zip(most.tolist(), same, strict=True)]
+
+
+def order_statistics(rows: Tensor, levels: tuple[float, ...]) -> Tensor:
+    """``(rows, levels)``: infinite values stay infinite; NaN counts as the largest."""
+    ordered = rows.double().sort(dim=1).values
+    count = ordered.shape[1]
+    return ordered[:, [min(count - 1, int(level * count)) for level in levels if count]]
 
 
 def quantiles(values: Tensor, levels: tuple[float, ...]) -> tuple[float, ...]:
     """Order statistics, so that infinite values stay infinite; NaN counts as the largest."""
-    if not values.numel():
-        return ()
-    ordered = values.double().sort().values
-    places = [min(len(ordered) - 1, int(level * len(ordered))) for level in levels]
-    return tuple(float(ordered[place]) for place in places)
+    return tuple(order_statistics(values[None], levels)[0].tolist())
 
 
 def share_value(share: Share) -> float:

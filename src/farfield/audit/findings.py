@@ -205,7 +205,8 @@ class Feature:
         down: What happens as it goes down; ``None`` if categorical or constant and bounded.
         up: What happens as it goes up.
         curve: Confidence of the median row along the feature: from far down through the data to
-            far up; at the ``t`` of ``Audit.curve_steps``, both ends being the limits.
+            far up; at the ``t`` of ``Audit.curve_steps``, both ends being the limits. Empty if
+            categorical, or if a thousand other features of the table make the model sure sooner.
         values: For a categorical feature, its values.
     """
 
@@ -220,6 +221,12 @@ class Feature:
     up: End | None
     curve: tuple[float, ...]
     values: tuple[Value, ...] = ()
+
+    @property
+    def soonest(self) -> float:
+        """How far out, in standard deviations, the nearer end makes the model sure for good."""
+        ends = [end.beyond[1] for end in (self.down, self.up) if end is not None]
+        return min((each for each in ends if not math.isnan(each)), default=math.inf)
 
 
 @dataclass(frozen=True)

@@ -161,3 +161,11 @@ def test_a_budget_that_is_spent_makes_bounds(monkeypatch):
     for bound, known in zip(bounds, exact, strict=True):
         assert bound.up.distance >= known.up.distance
         assert bound.up.beyond >= known.up.beyond
+
+
+def test_wide_tables_draw_the_curves_that_a_report_shows(monkeypatch):
+    monkeypatch.setattr("farfield.audit.sections.features.MOST_CURVES", 1)
+    found = described(sure_subject(3))
+    soonest = min(found, key=lambda feature: feature.soonest)
+    assert [len(feature.curve) for feature in found if feature is soonest] == [len(CURVE_STEPS)]
+    assert all(not feature.curve for feature in found if feature is not soonest)

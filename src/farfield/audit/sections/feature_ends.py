@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from farfield.audit.families import (
     SCORES,
+    Known,
     in_common,
     known_quantiles,
     settled,
@@ -65,18 +67,16 @@ def _open_ends(
     label, votes = far.label.reshape(len(ends), count), far.votes.unflatten(0, (-1, count))
     scores = {name: far.score(name).reshape(len(ends), count) for name in SCORES}
     holds = _assumptions(subject, directions, origins[: min(CHECKED_ROWS, count - 1)])
-    found: Ends = {}
-    for index, end in enumerate(ends):
-        facts = Facts(
-            confidence[index, :-1],
-            label[index, :-1],
-            votes[index, :-1],
-            {name: values[index, :-1] for name, values in scores.items()},
-            _lasting(subject, end, origins[:-1, end[0]], _part(sure, index, count)),
-        )
-        told = facts.end(subject, threshold, None, holds[index])
-        found[end] = told, float(confidence[index, -1])
-    return found
+    values = np.stack([origins[:-1, place] for place, _ in ends])
+    facts = Facts(
+        confidence[:, :-1],
+        label[:, :-1],
+        votes[:, :-1],
+        {name: each[:, :-1] for name, each in scores.items()},
+        _lasting(subject, ends, values, sure),
+    )
+    told = facts.ends(subject, threshold, [None] * len(ends), holds)
+    return dict(zip(ends, zip(told, confidence[:, -1].tolist(), strict=True), strict=True))
 
 
 def _directions(ends: list[tuple[int, float]], width: int) -> Floats:
@@ -92,12 +92,6 @@ def _each_end(origins: Floats, directions: Floats) -> tuple[Floats, Floats]:
     return starts, np.repeat(directions, len(origins), axis=0)
 
 
-def _part(sure: SureFrom, end: int, rows: int) -> SureFrom:
-    """One end of several; its last row is extra."""
-    part = slice(end * rows, (end + 1) * rows - 1)
-    return SureFrom(sure.t[part], sure.exact[part])
-
-
 @dataclass(frozen=True)
 class Lasting:
     """From where on confidence lasts at one end: three quantiles over the rows each."""
@@ -108,18 +102,31 @@ class Lasting:
     exact: bool
 
 
-def _lasting(subject: Subject, end: tuple[int, float], values: Floats, sure: SureFrom) -> Lasting:
-    """How far rows have to go from their values, and which value the feature has there."""
+def _lasting(
+    subject: Subject, ends: list[tuple[int, float]], values: Floats, sure: SureFrom
+) -> list[Lasting]:
+    """How far rows have to go from their values ``(ends, rows)``, and what the feature is there.
+
+    The last row of every end in ``sure`` is extra.
+    """
+    known = SureFrom(*(each.reshape(len(ends), -1)[:, :-1] for each in (sure.t, sure.exact)))
+    signs = np.array([sign for _, sign in ends])
+    t = known.t.double()
+    distances = known_quantiles(t, known.exact)
+    outwards = known_quantiles(torch.from_numpy(signs[:, None] * values) + t, known.exact)
+    return [_lasting_at(subject, *each) for each in zip(ends, distances, outwards, strict=True)]
+
+
+def _lasting_at(
+    subject: Subject, end: tuple[int, float], distance: Known, outward: Known
+) -> Lasting:
     place, sign = end
     edge = subject.high[place] if sign > 0 else subject.low[place]
-    t = sure.t.double()
-    distance, exact = known_quantiles(t, sure.exact)
-    outward, surely = known_quantiles(torch.from_numpy(sign * values) + t, sure.exact)
     return Lasting(
-        distance,
-        tuple(sign * each for each in outward),
-        tuple((each - sign * edge) / float(subject.scale[place]) for each in outward),
-        exact and surely,
+        distance.values,
+        tuple(sign * each for each in outward.values),
+        tuple((each - sign * edge) / float(subject.scale[place]) for each in outward.values),
+        distance.exact and outward.exact,
     )
 
 
@@ -141,15 +148,19 @@ def _walls(
     walking: float,
 ) -> Ends:
     """What the model says with features at their bounds; there is no further to go."""
-    ends, count = list(walls), len(origins)
+    ends = list(walls)
     sure = _sure_at_walls(subject, walls, origins, walking)
-    found: Ends = {}
-    for index, end in enumerate(ends):
-        (place, sign), bound = end, walls[end]
-        values = sign * np.minimum(sign * origins[:-1, place], sign * bound)
-        lasting = _lasting(subject, end, values, _part(sure, index, count))
-        found[end] = _wall(subject, place, bound, origins, threshold, lasting)
-    return found
+    values = np.stack(
+        [
+            sign * np.minimum(sign * origins[:-1, place], sign * walls[place, sign])
+            for place, sign in ends
+        ]
+    )
+    lasting = _lasting(subject, ends, values, sure)
+    return {
+        end: _wall(subject, end[0], walls[end], origins, threshold, each)
+        for end, each in zip(ends, lasting, strict=True)
+    }
 
 
 def _sure_at_walls(
@@ -185,46 +196,62 @@ def _wall(
     p = subject.model.probabilities(moved)
     inside, mean = p[:, :-1], p.mean(dim=0)
     votes = torch.nn.functional.one_hot(inside.argmax(dim=-1), p.shape[-1]).double().mean(dim=0)
-    scores = {name: torch.as_tensor(value) for name, value in all_scores(inside).items()}
-    facts = Facts(mean[:-1].amax(dim=-1), mean[:-1].argmax(dim=-1), votes, scores, lasting)
-    return facts.end(subject, threshold, float(bound), None), float(mean[-1].amax())
+    scores = {name: torch.as_tensor(value)[None] for name, value in all_scores(inside).items()}
+    here = mean[None, :-1]
+    facts = Facts(here.amax(dim=-1), here.argmax(dim=-1), votes[None], scores, [lasting])
+    (end,) = facts.ends(subject, threshold, [float(bound)], [None])
+    return end, float(mean[-1].amax())
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What every sampled row says at one end: confidence, class, votes, scores, from where on."""
+    """What every sampled row says at several ends, ``(ends, rows)`` each; votes by class."""
 
     confidence: Tensor
     label: Tensor
     votes: Tensor
     scores: dict[str, Tensor]
-    lasting: Lasting
+    lasting: list[Lasting]
 
-    def end(
-        self, subject: Subject, threshold: float, bound: float | None, assumptions: float | None
-    ) -> End:
-        """Summarise over rows."""
-        counts = torch.bincount(self.label, minlength=len(subject.classes))
-        winner = int(counts.argmax())
-        votes = zip(subject.classes, self.votes.mean(dim=0).tolist(), strict=True)
-        extremes = (torch.min, torch.median, torch.max)
-        least, middle, most = (float(f(self.confidence)) for f in extremes)
-        return End(
-            bound=bound,
-            label=subject.classes[winner],
-            share=float(counts[winner]) / len(self.label),
-            confidence=(least, middle, most),
-            blind=share_of(subject, self.confidence >= threshold, sampled=False),
-            votes={name: share for name, share in votes if share > 0},
-            distance=_three(self.lasting.distance),
-            beyond=_three(self.lasting.beyond),
-            value=_three(self.lasting.value),
-            exact=self.lasting.exact,
-            assumptions=assumptions,
-            scores={name: float(torch.median(values)) for name, values in self.scores.items()},
+    def ends(
+        self,
+        subject: Subject,
+        threshold: float,
+        bounds: Sequence[float | None],
+        assumptions: Sequence[float | None],
+    ) -> list[End]:
+        """Summarise over rows, all ends at once: there may be many thousands."""
+        counts = torch.zeros(len(self.label), len(subject.classes), dtype=torch.int64)
+        counts.scatter_add_(1, self.label.cpu(), torch.ones_like(self.label.cpu()))
+        most, winner = counts.max(dim=1)
+        extremes = (torch.amin, lambda c, dim: c.median(dim=dim).values, torch.amax)
+        confidence = torch.stack([f(self.confidence, dim=1) for f in extremes], dim=1).tolist()
+        votes = self.votes.mean(dim=1).tolist()
+        names = list(self.scores)
+        scores = torch.stack([each.median(dim=1).values for each in self.scores.values()], dim=1)
+        blind = self.confidence >= threshold
+        rows = zip(
+            bounds, winner.tolist(), most.tolist(), confidence, votes, scores.tolist(), strict=True
         )
+        return [
+            End(
+                bound=bound,
+                label=subject.classes[label],
+                share=count / self.label.shape[1],
+                confidence=_three(sure),
+                blind=share_of(subject, blind[index], sampled=False),
+                votes={c: v for c, v in zip(subject.classes, shares, strict=True) if v > 0},
+                distance=_three(self.lasting[index].distance),
+                beyond=_three(self.lasting[index].beyond),
+                value=_three(self.lasting[index].value),
+                exact=self.lasting[index].exact,
+                assumptions=assumptions[index],
+                scores=dict(zip(names, score, strict=True)),
+            )
+            for index, (bound, label, count, sure, shares, score) in enumerate(rows)
+        ]
 
 
-def _three(values: tuple[float, ...]) -> tuple[float, float, float]:
+def _three(values: Sequence[float]) -> tuple[float, float, float]:
     low, middle, high = values
     return low, middle, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ MOST_RAYS = 20_000
 # Rays of a model that can only be evaluated cost many evaluations each.
 MOST_LOOKED_AT = 2_000
 MOST_ROWS = 100
+# Features that get a curve: as many as a report shows.
+MOST_CURVES = 1000
 # How many numbers the rays of one block of features may hold.
 BLOCK = 1 << 22
 
@@ -71,9 +74,9 @@ def table(
         block = numeric[first : first + size]
         walking = WALKING * len(block) / len(numeric)
         ends = both_ends(subject, block, rows, threshold, walking)
-        for feature, curve in zip(block, _curves(subject, block), strict=True):
-            found[feature.name] = _numeric(subject, feature, ends, curve)
+        found |= {feature.name: _numeric(subject, feature, ends) for feature in block}
         advance((first + len(block)) / count)
+    found |= _with_curves(subject, numeric, found)
     for feature in subject.moving:
         if feature.categorical:
             found[feature.name] = _categorical(subject, feature, rows)
@@ -81,12 +84,12 @@ def table(
     return tuple(found[feature.name] for feature in subject.moving)
 
 
-def _numeric(subject: Subject, feature: TableColumn, ends: Ends, curve: Tensor) -> Feature:
+def _numeric(subject: Subject, feature: TableColumn, ends: Ends) -> Feature:
+    """One feature with its ends, which are all that is known of its curve so far."""
     place = feature.places[0]
     (down, at_bottom), (up, at_top) = ends[place, -1.0], ends[place, 1.0]
     unbounded = np.isinf(feature.low) and np.isinf(feature.high)
     kind: Kind = "numeric" if unbounded else "bounded"
-    inner = [round(value, 4) for value in curve.tolist()[1:-1]]
     return Feature(
         name=feature.name,
         kind=kind,
@@ -97,8 +100,25 @@ def _numeric(subject: Subject, feature: TableColumn, ends: Ends, curve: Tensor) 
         std=float(subject.std[place]),
         down=down,
         up=up,
-        curve=(round(at_bottom, 4), *inner, round(at_top, 4)),
+        curve=(round(at_bottom, 4), round(at_top, 4)),
     )
+
+
+def _with_curves(
+    subject: Subject, numeric: list[TableColumn], found: dict[str, Feature]
+) -> dict[str, Feature]:
+    """Draw the curves of those features that make the model sure soonest, between their ends."""
+    order = sorted(numeric, key=lambda feature: found[feature.name].soonest)
+    drawn = {feature.name: found[feature.name] for feature in order}
+    done = {name: replace(feature, curve=()) for name, feature in drawn.items()}
+    size = max(1, BLOCK // (subject.centre.size * len(CURVE_STEPS)))
+    for first in range(0, min(len(order), MOST_CURVES), size):
+        block = order[first : min(first + size, MOST_CURVES)]
+        for feature, curve in zip(block, _curves(subject, block).tolist(), strict=True):
+            bottom, top = drawn[feature.name].curve
+            inner = (round(value, 4) for value in curve[1:-1])
+            done[feature.name] = replace(drawn[feature.name], curve=(bottom, *inner, top))
+    return done
 
 
 def _curves(subject: Subject, block: list[TableColumn]) -> Tensor:

@@ -92,14 +92,8 @@ class FeatureRow:
 
 def feature_rows(audit: Audit, limits: Limits) -> list[FeatureRow]:
     """Make the rows: features that reach 99.9% soonest come first."""
-    numbered = sorted(enumerate(audit.features, 1), key=lambda each: soonest(each[1]))
+    numbered = sorted(enumerate(audit.features, 1), key=lambda each: each[1].soonest)
     return [_row(index, feature, audit) for index, feature in numbered[: limits.features]]
-
-
-def soonest(feature: Feature) -> float:
-    """How far out, in standard deviations, the nearer end makes the model sure for good."""
-    ends = [end.beyond[1] for end in (feature.down, feature.up) if end is not None]
-    return min((each for each in ends if not math.isnan(each)), default=math.inf)
 
 
 def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.report.content.features import is_bound, soonest
+from farfield.report.content.features import is_bound
 from farfield.report.content.headline import headline
 from farfield.report.content.limits import Limits
 from farfield.report.content.sections import contests, settled_middle
@@ -80,7 +80,7 @@ def families(audit: Audit, most: int | None = None) -> Listing:
 def features(audit: Audit, most: int | None = None) -> Listing:
     """What happens at the ends of features; those that make the model sure soonest come first."""
     moved = [each for each in audit.features if each.down is not None or each.up is not None]
-    moved.sort(key=soonest)
+    moved.sort(key=lambda feature: feature.soonest)
     rows = tuple(
         (_name(each.name), *_end(each.down, each, audit), *_end(each.up, each, audit))
         for each in moved[:most]
