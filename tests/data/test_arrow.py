@@ -1,7 +1,6 @@
 """CSV and parquet as tables: what is read, what is refused and how the refusal reads."""
 
 import gzip
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from farfield.data import open_table
-from farfield.errors import InputError, MissingDependency
+from farfield.errors import InputError
 
 PLAIN = "a,b,y\n1,2.5,0\n3,-4e2,1\n5,6,1\n"
 
@@ -177,15 +176,6 @@ def test_broken_parquet_is_refused_by_name(parquet, csv):
     for content in (whole[:-10], whole[: len(whole) // 2], b"PAR1", b""):
         with pytest.raises(InputError, match=r"cut\.parquet"):
             open_table(csv(content, "cut.parquet"))
-
-
-def test_missing_pyarrow_names_the_extra(csv, parquet, monkeypatch):
-    paths = csv(PLAIN), parquet({"a": pa.array([1.0])})
-    for module in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
-        monkeypatch.setitem(sys.modules, module, None)
-    for path in paths:
-        with pytest.raises(MissingDependency, match=r"farfield\[data\]"):
-            open_table(path)
 
 
 def test_parquet_columns_of_one_name_are_refused(tmp_path):

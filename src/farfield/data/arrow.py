@@ -1,6 +1,5 @@
 """From pyarrow to columns; parquet files in bounded memory."""
 
-import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,24 +7,16 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from farfield.budget import Budget, allowance
-from farfield.data.column import Column
+from farfield.data.column import Column, as_array
 from farfield.data.stream import Stream, check_names
-from farfield.errors import InputError, MissingDependency
+from farfield.errors import InputError
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-nan", "NULL", "null")
-
-
-def pyarrow(module: str) -> Any:
-    """Import pyarrow when it is first needed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependency(
-            "Reading CSV and parquet files needs pyarrow, which is not installed. "
-            "Install it with: pip install 'farfield[data]'"
-        ) from error
 
 
 @final
@@ -35,15 +26,14 @@ class ParquetStream(Stream):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.where, self._path = Path(path).name, Path(path)
         with self._file() as file:
-            check_cells(file.metadata, self._path.stat().st_size, self.where)
+            _check_cells(file.metadata, self._path.stat().st_size, self.where)
             names = file.schema_arrow.names
         self.names = tuple(name for name in names if not name.startswith("__index_level_"))
         check_names(self.names, self.where)
 
     @contextmanager
     def _file(self) -> Iterator[Any]:
-        parquet = pyarrow("pyarrow.parquet")
-        with damaged_parquet(self.where), parquet.ParquetFile(self._path, pre_buffer=False) as file:
+        with _damaged(self.where), pq.ParquetFile(self._path, pre_buffer=False) as file:
             yield file
 
     def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
@@ -54,7 +44,7 @@ class ParquetStream(Stream):
                 yield arrow_columns(batch.select(wanted), wanted, self.where)
 
 
-def check_cells(metadata: Any, size: int, where: str) -> None:
+def _check_cells(metadata: Any, size: int, where: str) -> None:
     """Refuse a parquet file whose cells are out of all proportion to its bytes."""
     cells = metadata.num_rows * max(1, metadata.num_columns)
     what = f"{where}: {metadata.num_rows} rows of {metadata.num_columns} columns, as floats,"
@@ -62,11 +52,11 @@ def check_cells(metadata: Any, size: int, where: str) -> None:
 
 
 @contextmanager
-def damaged_parquet(where: str) -> Iterator[None]:
+def _damaged(where: str) -> Iterator[None]:
     """Turn what arrow says about a damaged parquet file into our error."""
     try:
         yield
-    except (pyarrow("pyarrow").ArrowException, OSError, ValueError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -84,7 +74,7 @@ def arrow_columns(read: Any, names: Sequence[str], where: str) -> list[Column]:
 
 def arrow_column(name: str, column: Any, where: str) -> Column:
     """Turn one arrow column into ours: numbers as float64, text and booleans as categories."""
-    types, compute = pyarrow("pyarrow").types, pyarrow("pyarrow.compute")
+    types = pa.types
     kind, stored_as = column.type, str(column.type)
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -93,7 +83,7 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
         values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         return Column(name, "number", values, stored_as)
     if types.is_boolean(kind):
-        codes = compute.fill_null(column.cast("int8"), -1).to_numpy(zero_copy_only=False)
+        codes = pc.fill_null(column.cast("int8"), -1).to_numpy(zero_copy_only=False)
         return Column(name, "category", codes, "boolean", ("False", "True"))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return _text(name, column.cast("large_string"), where)
@@ -106,16 +96,34 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
 
 def _text(name: str, column: Any, where: str) -> Column:
     """Turn text into a category, spaces around it cut off; empty is missing."""
-    compute = pyarrow("pyarrow.compute")
     try:
-        coded = compute.utf8_trim_whitespace(column).dictionary_encode()
+        coded = pc.utf8_trim_whitespace(column).dictionary_encode()
         coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded
         words = tuple(coded.dictionary.to_pylist())
-    except (pyarrow("pyarrow").ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(
             f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8."
         ) from error
-    codes = compute.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if "" in words:
         codes[codes == words.index("")] = -1
     return Column(name, "category", codes, "text", words)
+
+
+def value_column(name: str, values: Any, where: str) -> Column:
+    """Turn values in memory into a column, told apart by what they are."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"column {name!r} must have one value per row, got shape {array.shape}.")
+    if array.dtype.kind in "fiu":
+        return Column(name, "number", array.astype(np.float64, copy=False), str(array.dtype))
+    if array.dtype.kind == "b":
+        return Column(name, "category", array.astype(np.int64), "boolean", ("False", "True"))
+    if array.dtype.kind not in "OUT":
+        return Column(name, "other", np.ones(len(array), dtype=bool), str(array.dtype))
+    listed = array.tolist()
+    try:
+        return arrow_column(name, pa.array(listed, from_pandas=True), where)
+    except (pa.ArrowException, OverflowError):
+        stored = ", ".join(sorted({type(value).__name__ for value in listed}))
+        return Column(name, "other", np.ones(len(array), dtype=bool), f"objects: {stored}")

@@ -14,8 +14,6 @@ Kind = Literal["number", "category", "other"]
 Fill = float | str
 """What a missing value becomes."""
 
-_ABSENT = ("NAType", "NaTType")
-
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -82,54 +80,6 @@ def positions(column: Column, categories: Sequence[str]) -> NDArray[np.int64]:
     lookup = np.array([*(places.get(word, -1) for word in column.words), -1])
     index: NDArray[np.int64] = lookup[column.values]
     return index
-
-
-def value_column(name: str, values: Any) -> Column:
-    """Turn values of any kind into a column, told apart by what they are."""
-    array = as_array(values, name)
-    if array.ndim != 1:
-        raise InputError(f"column {name!r} must have one value per row, got shape {array.shape}.")
-    if array.dtype.kind in "fiu":
-        return Column(name, "number", array.astype(np.float64, copy=False), str(array.dtype))
-    if array.dtype.kind == "b":
-        return Column(name, "category", array.astype(np.int64), "boolean", ("False", "True"))
-    if array.dtype.kind not in "OUT":
-        return Column(name, "other", np.ones(len(array), dtype=bool), str(array.dtype))
-    return _object_column(name, array.tolist())
-
-
-def _object_column(name: str, values: list[Any]) -> Column:
-    """Tell numbers, booleans and text in a list of Python objects apart."""
-    absent = [
-        v is None or type(v).__name__ in _ABSENT or (isinstance(v, float) and v != v)
-        for v in values
-    ]
-    kinds = {type(v) for v, gone in zip(values, absent, strict=True) if not gone}
-    if all(issubclass(kind, bool | np.bool_) for kind in kinds) and kinds:
-        codes = [-1 if gone else int(v) for v, gone in zip(values, absent, strict=True)]
-        return Column(name, "category", np.array(codes), "boolean", ("False", "True"))
-    if all(issubclass(kind, int | float | np.number) for kind in kinds) and bool not in kinds:
-        numbers = [np.nan if gone else float(v) for v, gone in zip(values, absent, strict=True)]
-        return Column(name, "number", np.array(numbers, dtype=np.float64), "object")
-    if all(issubclass(kind, str) for kind in kinds):
-        texts = [
-            None if gone else v.strip() or None for v, gone in zip(values, absent, strict=True)
-        ]
-        return text_column(name, texts)
-    stored = ", ".join(sorted(kind.__name__ for kind in kinds))
-    return Column(name, "other", ~np.array(absent), f"objects: {stored}")
-
-
-def text_column(name: str, texts: Sequence[str | None], stored_as: str = "text") -> Column:
-    """Make a category from text, None where missing."""
-    codes: dict[str | None, int] = {}
-    for text in texts:
-        if text is not None:
-            codes.setdefault(text, len(codes))
-    words = tuple(str(word) for word in codes)
-    codes[None] = -1
-    values = np.array([codes[text] for text in texts], dtype=np.int64)
-    return Column(name, "category", values, stored_as, words)
 
 
 def as_array(values: Any, where: str) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """CSV files gone through in bounded memory, on top of pyarrow."""
 
-import csv as text
+import csv
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
-from farfield.data.arrow import MISSING, arrow_column, pyarrow
+from farfield.data.arrow import MISSING, arrow_column
 from farfield.data.column import Column, is_number
 from farfield.data.content import Unpacked, opened
 from farfield.data.stream import Stream, check_names
@@ -90,25 +93,24 @@ class CsvStream(Stream):
         because of an error. A thread that waits for Python then brings the process down, so the
         file is arrow's own and no object of Python's.
         """
-        csv, arrow = pyarrow("pyarrow.csv"), pyarrow("pyarrow")
         convert = {"null_values": MISSING, "strings_can_be_null": True}
         if names is not None:
             convert |= {
-                "column_types": dict.fromkeys(names, arrow.string()),
+                "column_types": dict.fromkeys(names, pa.string()),
                 "include_columns": list(names),
             }
         try:
             with (
-                arrow.input_stream(
+                pa.input_stream(
                     str(self._path), compression="gzip" if self._gzip else None
                 ) as file,
-                csv.open_csv(
+                pacsv.open_csv(
                     file,
-                    read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=False),
-                    parse_options=csv.ParseOptions(
+                    read_options=pacsv.ReadOptions(block_size=_BLOCK, use_threads=False),
+                    parse_options=pacsv.ParseOptions(
                         delimiter=self._delimiter, newlines_in_values=True
                     ),
-                    convert_options=csv.ConvertOptions(**convert),
+                    convert_options=pacsv.ConvertOptions(**convert),
                 ) as reader,
             ):
                 yield reader
@@ -118,7 +120,7 @@ class CsvStream(Stream):
             raise InputError(
                 f"{self.where}: the header is not UTF-8. Save the file as UTF-8."
             ) from error
-        except (arrow.ArrowException, OSError, MemoryError) as error:
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise InputError(self._complaint(str(error))) from error
 
     def _complaint(self, fact: str) -> str:
@@ -173,8 +175,8 @@ def sniff(path: Path) -> str:
     best, chosen = (0.0, 1), ","
     for delimiter in _DELIMITERS:
         try:
-            widths = [len(row) for row in text.reader(lines, delimiter=delimiter) if row]
-        except text.Error:
+            widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+        except csv.Error:
             continue
         if not widths or widths[0] < 2:
             continue
@@ -239,43 +241,40 @@ def _widened(kind: _Kind, column: Any, commas: bool) -> _Kind:
 
 
 def _holds(column: Any, letter: str) -> bool:
-    compute = pyarrow("pyarrow.compute")
-    return bool(compute.any(compute.match_substring(column, letter)).as_py())
+    return bool(pc.any(pc.match_substring(column, letter)).as_py())
 
 
 def _decimal_commas(column: Any) -> Any:
     """Read text as numbers with a decimal comma, or return None where it is not."""
     if _holds(column, "."):
         return None
-    return _numbers(pyarrow("pyarrow.compute").replace_substring(column, ",", "."))
+    return _numbers(pc.replace_substring(column, ",", "."))
 
 
 def _numbers(column: Any) -> Any:
     """Read text as numbers, or return None where it is not."""
-    arrow, compute = pyarrow("pyarrow"), pyarrow("pyarrow.compute")
     try:
         return column.cast("float64")
-    except arrow.ArrowInvalid:
+    except pa.ArrowInvalid:
         pass
     # Slower: spaces around numbers, and around the words for missing values.
-    trimmed = compute.utf8_trim_whitespace(column)
-    missing = compute.is_in(trimmed, value_set=arrow.array(MISSING))
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING))
     try:
-        return compute.if_else(missing, None, trimmed).cast("float64")
-    except arrow.ArrowInvalid:
+        return pc.if_else(missing, None, trimmed).cast("float64")
+    except pa.ArrowInvalid:
         return None
 
 
 def _booleans(column: Any) -> Any:
     """Read text as booleans, or return None where it is not."""
-    arrow, compute = pyarrow("pyarrow"), pyarrow("pyarrow.compute")
-    trimmed = compute.utf8_trim_whitespace(column)
-    true = compute.is_in(trimmed, value_set=arrow.array(_TRUE))
-    false = compute.is_in(trimmed, value_set=arrow.array(_FALSE))
-    missing = compute.is_in(trimmed, value_set=arrow.array([*MISSING, None]))
-    if not compute.all(compute.or_(compute.or_(true, false), missing)).as_py():
+    trimmed = pc.utf8_trim_whitespace(column)
+    true = pc.is_in(trimmed, value_set=pa.array(_TRUE))
+    false = pc.is_in(trimmed, value_set=pa.array(_FALSE))
+    missing = pc.is_in(trimmed, value_set=pa.array([*MISSING, None]))
+    if not pc.all(pc.or_(pc.or_(true, false), missing)).as_py():
         return None
-    return compute.if_else(missing, None, true)
+    return pc.if_else(missing, None, true)
 
 
 _READERS = {

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.data.arrays import array_names, load_arrays, read_npy
-from farfield.data.arrow import ParquetStream, arrow_columns
-from farfield.data.column import Column, as_array, value_column
+from farfield.data.arrow import ParquetStream, arrow_columns, value_column
+from farfield.data.column import Column, as_array
 from farfield.data.content import detect
 from farfield.data.delimited import CsvStream
 from farfield.data.stream import MemoryStream, Stream, check_names
@@ -35,7 +35,6 @@ def open_stream(
 
     Raises:
         InputError: Anything in the file that cannot be used.
-        MissingDependency: The file is CSV or parquet and pyarrow is not installed.
     """
     where, found = Path(path).name, detect(path)
     if found in ("csv", "parquet"):
@@ -110,7 +109,7 @@ def frame_stream(
     name = str(given) if given else next(n for n in _label_names(len(taken)) if n not in taken)
     if name in taken:
         raise InputError(f"{where}: labels are given twice, as y and as column {name!r}.")
-    labels = value_column(name, y)
+    labels = value_column(name, y, where)
     rows = len(columns[0]) if columns else 0
     if len(labels) != rows:
         raise InputError(f"{where}: {len(labels)} labels for {rows} rows.")
@@ -134,11 +133,13 @@ def _frame_columns(X: Any, names: Sequence[str] | None, where: str) -> list[Colu
         return arrow_columns(X, _named(X.column_names, names, where), where)
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
         listed = _named([str(name) for name in X.columns], names, where)
-        return [value_column(name, X[key]) for name, key in zip(listed, X.columns, strict=True)]
+        return [
+            value_column(name, X[key], where) for name, key in zip(listed, X.columns, strict=True)
+        ]
     matrix = as_array(X, where)
     if matrix.ndim == 2 and matrix.dtype.kind in "OU":
         listed = _named([f"x{k}" for k in range(matrix.shape[1])], names, where)
-        return [value_column(name, matrix[:, k]) for k, name in enumerate(listed)]
+        return [value_column(name, matrix[:, k], where) for k, name in enumerate(listed)]
     return _matrix_columns(matrix, names, where)
 
 
@@ -165,7 +166,7 @@ def _label_column(name: str, values: NDArray[Any], rows: int, where: str) -> Col
     """Turn an array of labels into a column."""
     if values.shape != (rows,):
         raise InputError(f"{where}: labels {name!r} must have shape ({rows},), got {values.shape}.")
-    return value_column(name, values)
+    return value_column(name, values, where)
 
 
 def _named(found: Sequence[str], names: Sequence[str] | None, where: str) -> Sequence[str]:

@@ -150,7 +150,6 @@ def open_table(
 
     Raises:
         InputError: Anything in the data that cannot be used, by column and row.
-        MissingDependency: The file is CSV or parquet and pyarrow is not installed.
 
     >>> import tempfile
     >>> from pathlib import Path
