@@ -244,14 +244,14 @@ def in_common(found: SureFrom, winner: Tensor) -> SureFrom:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownQuantiles:
     """Three quantiles of distances, and whether they are exact; if not, they are bounds."""
 
     values: tuple[float, ...]
     exact: bool
 
 
-def known_quantiles(t: Tensor, exact: Tensor) -> list[Known]:
+def known_quantiles(t: Tensor, exact: Tensor) -> list[KnownQuantiles]:
     """The quantiles of each row of ``(rows, distances)``.
 
     They are exact if they stay the same when all that is only bounded from above moves away.
@@ -259,7 +259,7 @@ def known_quantiles(t: Tensor, exact: Tensor) -> list[Known]:
     bounded = torch.where(exact, t, -torch.inf)
     most, least = (order_statistics(each, THREE) for each in (t, bounded))
     same = (most == least).all(dim=1).tolist()
-    return [Known(tuple(row), sure) for row, sure in zip(most.tolist(), same, strict=True)]
+    return [KnownQuantiles(tuple(row), sure) for row, sure in zip(most.tolist(), same, strict=True)]
 
 
 def order_statistics(rows: Tensor, levels: tuple[float, ...]) -> Tensor:

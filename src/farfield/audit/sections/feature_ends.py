@@ -11,7 +11,7 @@ from torch import Tensor
 
 from farfield.audit.families import (
     SCORES,
-    Known,
+    KnownQuantiles,
     in_common,
     known_quantiles,
     settled,
@@ -118,7 +118,7 @@ def _lasting(
 
 
 def _lasting_at(
-    subject: Subject, end: tuple[int, float], distance: Known, outward: Known
+    subject: Subject, end: tuple[int, float], distance: KnownQuantiles, outward: KnownQuantiles
 ) -> Lasting:
     place, sign = end
     edge = subject.high[place] if sign > 0 else subject.low[place]
