@@ -1,5 +1,7 @@
 """Run benchmarks and write what they measured, with versions and CPU.
 
+Benchmarks measure what things cost; experiments are in ``farfield.reproduce``.
+
 ``python -m benchmarks`` runs all of them, ``python -m benchmarks NAME ...`` some. A benchmark is a
 module with a ``QUESTION``, a function ``measure`` that returns numbers, and ``TARGETS``: name of a
 number -> ``"<= 2.5"`` or ``">= 10"``. In the end all results are put on ``docs/benchmarks.md``.

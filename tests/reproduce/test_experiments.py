@@ -42,10 +42,27 @@ TINY = {
         "sample_steps": 2, "lenet": LENET,
     },
     "hein-table-2": {
-        "networks": list(LENETS[:2]), "images": 3, "exact_lenet": 0, "ratio": 8.0, "lenet": LENET,
+        "networks": [LENETS[0], LENETS[2]], "images": 3, "exact_lenet": 0, "proofs": 1,
+        "limit_rays": 2, "ratio": 8.0, "lenet": LENET,
+    },
+    "hein-lenets": {
+        "phases": {
+            "plain": [{"objective": "nll", "epochs": 1, "epoch_images": 16}],
+            "ceda": [{"objective": "ceda", "epochs": 1, "epoch_images": 16}],
+            "acet": [
+                {"objective": "acet", "attack": {"steps": 1, "step_size": 0.3}, "after": "ceda",
+                 "epochs": 1, "epoch_images": 16},
+            ],
+        },
+        "images": 12, "noise": 20, "attacked": 2, "noise_steps": 2, "sample_steps": 2, "rays": 2,
+        "crossings": 1,
     },
     "hein-figures": {"shown": 3, "steps": 2, "samples": 4, "sample_steps": 2, "lenet": LENET},
     "hein-theorem-3-2": {"gammas": ["auto"], "directions": 24, "rings": 60, "epochs": 3},
+    "table-objectives": {
+        "hidden": [4], "epochs": {"icu": 1, "credit": 1}, "moved_rows": 2, "random_rays": 4,
+        "objectives": ["plain", "ceda"],
+    },
     "practical-regression": {"members": [1, 2], "repeats": 1, "steps": 5, "test_points": 50},
     "practical-classification": {
         "members": [1, 2], "hidden": [8], "steps": 3, "grid": 12, "epsilons": [0.0, 0.01],
@@ -102,12 +119,15 @@ def data(tmp_path_factory):
         np.savez(folder / "uci_regression" / f"{name}_test_index.npz", test_index=index)
     n = 200
     patients = {
-        "RecordID": np.arange(n), "set": ["a"] * n, "Age": generator.integers(20, 95, n),
+        "RecordID": np.arange(n), "set": [*("abc" * n)[:n]], "Age": generator.integers(20, 95, n),
         "ICUType": np.arange(n) % 4 + 1, "HR_mean": generator.normal(80, 10, n),
         "GCS_min": generator.integers(3, 16, n), "SAPS_I": [1] * n, "SOFA": [1] * n, "LOS": [1] * n,
         "Survival": [1] * n, "death": generator.integers(0, 2, n),
     }  # fmt: skip
     write_csv(folder / "tabular" / "physionet2012_icu_features.csv.gz", patients)
+    clients = {"ID": np.arange(n), "LIMIT_BAL": generator.normal(size=n)}
+    clients |= {"AGE": generator.normal(size=n), "default.payment.next.month": np.arange(n) % 2}
+    write_csv(folder / "tabular" / "credit_default_uci.csv.gz", clients)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,7 @@ def lenet_steps(settings: Settings, request: RunRequest) -> list[Stage]:
 
 
 def _train(method: str, settings: Settings, request: RunRequest, start: Any = None) -> Result:
-    """Train one LeNet; every epoch is kept, so that a kill loses at most one."""
-    data = read_set(request, "mnist train")
-    labels = read_labels(request, "mnist train")
+    """Train one LeNet with the paper's constants."""
     objectives: dict[str, Objective] = {
         "plain": NLL(),
         "ceda": CEDA(),
@@ -78,12 +77,27 @@ def _train(method: str, settings: Settings, request: RunRequest, start: Any = No
         learning_rate=1e-3 if start is None else 5e-4,
         random_state=settings["seed"],
     )
-    folder = request.folder.parent / "shared"
-    folder.mkdir(parents=True, exist_ok=True)
     mode = "full" if settings["epoch_images"] is None else f"of-{settings['epoch_images']}"
-    name = f"{method}-{mode}-{settings['epochs'][method]}-{settings['seed']}.checkpoint"
-    module = lenet if start is None else network_of(start)
-    trained = train_images(module, data, labels, chosen, checkpoint=folder / name, progress=False)
+    name = f"{method}-{mode}-{settings['epochs'][method]}-{settings['seed']}"
+    return train_lenet(chosen, request, request.folder.parent / "shared" / name, start)
+
+
+def train_lenet(
+    chosen: ImageSettings, request: RunRequest, place: Path, start: Result | None = None
+) -> Result:
+    """Train a LeNet on MNIST, from new weights or those of a kept step.
+
+    Every epoch is kept beside ``place``, so that a kill loses at most one.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    trained = train_images(
+        lenet if start is None else network_of(start),
+        read_set(request, "mnist train"),
+        read_labels(request, "mnist train"),
+        chosen,
+        checkpoint=place.with_name(f"{place.name}.checkpoint"),
+        progress=False,
+    )
     weights = {f"weight {k}": v.numpy() for k, v in trained.module.state_dict().items()}
     return {"losses": [record.loss for record in trained.history], **weights}
 

@@ -67,14 +67,15 @@ def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
             Stage(
                 f"evaluate {name}",
                 {**fixed, "network": name, **({"lenet": settings["lenet"]} if own else {})},
-                partial(_evaluate, name, settings, request),
+                partial(evaluate, name, settings, request),
                 needs=(f"train {name}",) if own else (),
             )
         )
     return found
 
 
-def _evaluate(name: str, settings: Settings, request: RunRequest, trained: Any = None) -> Result:
+def evaluate(name: str, settings: Settings, request: RunRequest, trained: Any = None) -> Result:
+    """Measure one network: the authors', or the one that was trained in an earlier step."""
     data, method = name.split("-")
     count = settings["images"]
     model: Any = network_of(trained) if trained is not None else read_network(request, name)

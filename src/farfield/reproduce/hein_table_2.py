@@ -10,28 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from farfield.exact import at_infinity, first_reaching
-from farfield.graph import capture
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_models import (
-    LENETS,
-    NEEDS,
-    RESNETS,
-    lenet_settings,
-    lenet_steps,
-    network_of,
-    read_network,
+from farfield.reproduce.hein_exact import (
+    CONFIDENCE,
+    OVERCONFIDENT,
+    crossing_table,
+    exact_stages,
+    limit_table,
+    network,
+    proof_table,
+    uniform_images,
 )
+from farfield.reproduce.hein_models import LENETS, NEEDS, RESNETS, lenet_settings, lenet_steps
 from farfield.reproduce.hein_published import TABLE_2
 
 __all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "hein-table-2"
 TITLE = "Scaling uniform images: the smallest factor with 99.9% confidence"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Table 2"
-CONFIDENCE, OVERCONFIDENT, LARGEST = 0.999, 0.95, 1e6
+LARGEST = 1e6
 # Images in a step, and rows that go through a network at once.
 CHUNK, BATCH = 250, 128
 
@@ -43,7 +43,10 @@ def settings(quick: bool, seed: int) -> Settings:
         "networks": [*RESNETS, *LENETS],
         "images": 10 if quick else 10_000,
         "exact_lenet": 1 if quick else 20,
-        "exact_resnet": 0 if quick else 5,
+        "exact_resnet": 0 if quick else 16,
+        "proofs": 0 if quick else 4,
+        "limit_rays": 8 if quick else 64,
+        "chunk": CHUNK,
         "ratio": 1.35 if quick else 1.1,
         "lenet": lenet_settings(quick, seed),
     }
@@ -69,38 +72,16 @@ def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
                     needs=needs,
                 )
             )
-        found += [
-            Stage(
-                f"{name}: exact image {image}",
-                {**fixed, "image": image},
-                partial(_exact, name, image, settings, request),
-                needs=needs,
-            )
-            for image in range(settings["exact_lenet" if own else "exact_resnet"])
-        ]
+        found += exact_stages(name, settings, request, fixed, needs)
     return found
-
-
-def _network(name: str, request: RunRequest, trained: Any) -> nn.Module:
-    return network_of(trained) if trained is not None else read_network(request, name)
-
-
-def _images(name: str, start: int, count: int, seed: int) -> Tensor:
-    """Uniform images; the i-th is the same however they are cut into chunks."""
-    shape = (1, 28, 28) if name in LENETS else (3, 32, 32)
-    drawn = [
-        np.random.default_rng([seed, index]).random(shape, dtype=np.float32)
-        for index in range(start, start + count)
-    ]
-    return torch.from_numpy(np.stack(drawn))
 
 
 def _scan(
     name: str, start: int, count: int, settings: Settings, request: RunRequest, trained: Any = None
 ) -> Result:
     """First crossing of a grid of factors, refined; what bisection finds; clipped confidence."""
-    model = _network(name, request, trained)
-    images = _images(name, start, count, settings["seed"])
+    model = network(name, request, trained)
+    images = uniform_images(name, start, count, settings["seed"])
     ratio = settings["ratio"]
     factors = ratio ** np.arange(int(np.ceil(np.log(LARGEST) / np.log(ratio))) + 1)
     grid = np.empty((len(factors), count))
@@ -152,21 +133,6 @@ def _bisect(model: nn.Module, images: Tensor, low: Any, high: Any) -> Any:
     return np.where(finite, ends, np.inf)
 
 
-def _exact(
-    name: str, image: int, settings: Settings, request: RunRequest, trained: Any = None
-) -> Result:
-    """The exact first crossing of one image, and from where on it is never below."""
-    x = _images(name, image, 1, settings["seed"])[0].double()
-    network = capture(_network(name, request, trained), x[None].float(), dtype=torch.float64)
-    found = first_reaching(network, x, x, CONFIDENCE)
-    far = at_infinity(network, torch.zeros_like(x), x)
-    return {
-        "factor": 1 + found.t,
-        "pieces": found.pieces,
-        "never_below": float(far.distance(CONFIDENCE)[0, 0]),
-    }
-
-
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Medians beside the published ones, and exact crossings beside both."""
     rows: list[list[Value]] = []
@@ -192,9 +158,9 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "Uniform images times alpha; overconfident: some alpha gives more than 95% when clipped."
     )
     tables = [ResultTable("table-2", caption, columns, rows)]
-    exact = _exact_table(results)
-    if exact.rows:
-        tables.append(exact)
+    exact = crossing_table(results)
+    others = (exact, proof_table(results), limit_table(results))
+    tables += [table for table in others if table.rows]
     picture = Figure("factors", _CAPTION, _figure(found))
     return Findings(_summary(settings, exact), comparisons, tables, [picture])
 
@@ -232,24 +198,6 @@ def _compare(name: str, median: float, over: float, settings: Settings) -> list[
             tolerance=5.0,
         ),
     ]
-
-
-def _exact_table(results: Mapping[str, Result]) -> ResultTable:
-    rows: list[list[Value]] = []
-    for key, each in results.items():
-        if ": exact image " not in key:
-            continue
-        name, image = key.split(": exact image ")
-        chunk = results[next(k for k in results if k.startswith(f"{name}: images 0 "))]
-        scanned = float(chunk["first"][int(image)])
-        bisected = float(chunk["bisected"][int(image)])
-        row = [each["factor"], scanned, bisected, each["never_below"], each["pieces"]]
-        rows.append([name, int(image), *row])
-    columns = [
-        "network", "image", "exact first alpha", "alpha on the grid", "alpha by bisection",
-        "never below 99.9% from, at most", "pieces until there",
-    ]  # fmt: skip
-    return ResultTable("exact", "Exact first crossings of some images.", columns, rows)
 
 
 def _summary(settings: Settings, exact: ResultTable) -> list[str]:

@@ -23,13 +23,14 @@ from farfield.reproduce.drawing import (
     draw_surface,
 )
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
 from farfield.reproduce.surfaces import (
     SurfaceGrid,
     Window,
     gradient_surfaces,
     polar_surfaces,
+    score_in_bits,
     score_surfaces,
 )
 
@@ -89,6 +90,10 @@ def _evaluate(name: str, settings: Settings) -> Result:
         "auc": float(roc_auc_score(moons.y_validation, positive)),
         "accuracy": float(model.score(moons.X_validation, moons.y_validation)),
         "blind": blind_arcs(network).share,
+        "near_scores": {
+            metric: float(score_in_bits(metric, network.probabilities(moons.X_validation)).mean())
+            for metric in metrics
+        },
         "authors_mi": _authors_mutual_information(network.probabilities(moons.X_validation)),
         "angles": polar.angles,
         "distances": polar.distances,
@@ -209,22 +214,22 @@ def _short(name: str) -> str:
 
 
 def _table(results: Mapping[str, Result]) -> ResultTable:
-    rows = []
+    shown = [metric for metric in RANGES if metric != "expected_entropy"]
+    rows: list[list[Value]] = []
     for name, result in results.items():
-        means = [
-            float(np.mean(result[f"limit {metric}"])) if f"limit {metric}" in result else None
-            for metric in RANGES
-            if metric != "expected_entropy"
-        ]
-        rows.append([name, result["auc"], result["accuracy"], result["blind"], *means])
-    columns = [
-        "model",
-        "AUC",
-        "accuracy",
-        "blind share of directions (exact)",
-        *(f"{TITLES[m]} at infinity (mean)" for m in RANGES if m != "expected_entropy"),
-    ]
-    caption = "Validation points, and what is left of each score at infinity; entropies in bits."
+        row: list[Value] = [name, result["auc"], result["accuracy"], result["blind"]]
+        for metric in shown:
+            limit = result.get(f"limit {metric}")
+            row.append(result["near_scores"].get(metric))
+            row.append(None if limit is None else float(np.mean(limit)))
+        rows.append(row)
+    columns = ["model", "AUC", "accuracy", "blind share of directions (exact)"]
+    for metric in shown:
+        columns += [f"{TITLES[metric]} near (mean)", f"{TITLES[metric]} at infinity (mean)"]
+    caption = (
+        "Validation points, the mean of each score on them, and what is left of it at infinity; "
+        "entropies in bits."
+    )
     return ResultTable("models", caption, columns, rows)
 
 
