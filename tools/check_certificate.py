@@ -65,6 +65,7 @@ def read_onnx(data):
     start = PREFIX + COVERED
     numbers = {n.removeprefix(start): v for n, v in held.items() if n.startswith(start)}
     graph = {"nodes": model.graph.node, "tensors": held, "record": record}
+    graph["outputs"] = [output.name for output in model.graph.output]
     return json.loads(said["farfield.certificate"]), record["covered"], numbers, graph
 
 
@@ -191,12 +192,15 @@ def attack(certificate, covered, numbers, graph, radius):
 
 def run_graph(classes, graph, rows):
     """Feed the guard in the file with scores that are certain of each class; largest answers."""
-    record, own = graph["record"], f"{PREFIX}own"
+    # An envelope adds outputs: first inside, which may be certain; last guarded probabilities.
+    record, added = graph["record"], graph["record"].get("outputs", [])
+    own, scores = (record["scores"], added[-1]) if added else (f"{PREFIX}own", record["scores"])
+    logits, single = record["kind"] == "logits", record["single"]
     nodes = [node for node in graph["nodes"] if node.name.startswith(PREFIX)]
-    if any(own in node.input for node in graph["nodes"] if node not in nodes):
+    if not added and any(own in node.input for node in graph["nodes"] if node not in nodes):
         raise BrokenPromise("a node goes around the guard")
-    makers = [node for node in graph["nodes"] if record["scores"] in node.output]
-    if makers != nodes[-1:]:
+    makers = [node for node in graph["nodes"] if scores in node.output]
+    if makers != nodes[-1:] or graph["outputs"][len(graph["outputs"]) - len(added) :] != added:
         raise BrokenPromise("the scores do not come from the guard")
     names, found = record["inputs"], np.zeros(len(rows))
     fed = {name: rows[:, [place]] for place, name in enumerate(names)}
@@ -204,20 +208,19 @@ def run_graph(classes, graph, rows):
     for top in range(classes):
         certain = np.tile(np.arange(classes) == top, (len(rows), 1))
         certain = certain.astype(np.float32 if record["element"] == 1 else np.float64)
-        certain = certain[:, -1:] if record["single"] else certain
-        if record["kind"] == "logits":
+        certain = certain[:, -1:] if single else certain
+        if logits:
             certain = (2 * certain - 1) * certain.dtype.type(3e38)
         values = {**graph["tensors"], **fed, own: certain}
         with np.errstate(all="ignore"):
             for node in nodes:
                 values[node.output[0]] = evaluate(node, [values[name] for name in node.input])
-            p = np.asarray(values[record["scores"]], float)
-            if record["single"]:
-                p = np.concatenate(
-                    [np.zeros_like(p) if record["kind"] == "logits" else 1 - p, p], 1
-                )
-            p = softmax(p) if record["kind"] == "logits" else p
-        found = np.maximum(found, p.max(axis=1))
+            p = np.asarray(values[scores], float)
+            if single and not added:
+                p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], 1)
+            p = softmax(p) if logits and not added else p
+        p = np.where(values[added[0]], 1.0, p.max(axis=1)) if added else p.max(axis=1)
+        found = np.maximum(found, p)
     return found
 
 

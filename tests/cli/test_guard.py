@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import farfield as ff
 from farfield.cli import farfield as command
 from farfield.errors import InputError
+from saved_programs import save
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,13 @@ def command_line(*arguments):
     return CliRunner().invoke(command, [str(each) for each in arguments])
 
 
+def audited(model, data, out):
+    """No direction of the guarded file is blind."""
+    where = ("audit", model, "--data", data, "--label", "outcome", "--out", out)
+    shown = command_line(*where, "--max-blind", 0, "--directions", 10, "--quiet")
+    assert shown.exit_code == 0, shown.output
+
+
 def test_the_lines_of_the_readme(readme, tmp_path):
     out = tmp_path / "safe.onnx"
     model, data = readme / "model.onnx", readme / "train.csv"
@@ -104,22 +112,7 @@ def test_the_lines_of_the_readme(readme, tmp_path):
     verified = command_line("verify", out)
     assert verified.exit_code == 0, verified.output
     assert verified.output.startswith("verified")
-    shown = command_line(
-        "audit",
-        out,
-        "--data",
-        data,
-        "--label",
-        "outcome",
-        "--out",
-        tmp_path / "audit",
-        "--max-blind",
-        0,
-        "--directions",
-        10,
-        "--quiet",
-    )
-    assert shown.exit_code == 0, shown.output
+    audited(out, data, tmp_path / "audit")
     found = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert found["verdict"]["blind"] == 0.0
     assert found["model"]["source"] == str(out)
@@ -138,22 +131,54 @@ def test_forests_are_guarded_and_audited(readme, tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert command_line("verify", out, "--json").exit_code == 0
-    shown = command_line(
-        "audit",
-        out,
-        "--data",
-        readme / "train.csv",
-        "--label",
-        "outcome",
-        "--out",
-        tmp_path / "audit",
-        "--max-blind",
-        0,
-        "--directions",
-        10,
-        "--quiet",
-    )
-    assert shown.exit_code == 0, shown.output
+    audited(out, readme / "train.csv", tmp_path / "audit")
+
+
+def test_envelopes_of_files(readme, tmp_path):
+    """The file's own outputs to the bit, the table's own names, the share that was asked for."""
+    out = tmp_path / "safe.onnx"
+    model, data = readme / "model.onnx", readme / "train.csv"
+    arguments = ("--data", data, "--label", "outcome", "--envelope", "--keep", 0.9)
+    result = command_line("guard", model, *arguments, "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["keep"] == 0.9
+    assert command_line("verify", out).exit_code == 0
+    before, after = (onnxruntime.InferenceSession(path) for path in (model, out))
+    rows = np.random.default_rng(1).normal(size=(500, 3)).astype(np.float32)
+    rows[0] = [0, 50, 0]
+    feed = {before.get_inputs()[0].name: rows}
+    own, beside = before.run(None, feed), after.run(None, feed)
+    assert own[0].tolist() == beside[0].tolist()
+    assert own[1] == beside[1]
+    names = [output.name for output in after.get_outputs()]
+    said = dict(zip(names, beside, strict=True))
+    assert names[2:] == ["inside", "distance", "view", "column", "guarded"]
+    assert said["column"][0] == "b"
+    assert said["guarded"][0].max() <= 0.51
+    assert said["inside"].mean() >= 0.85
+    audited(out, data, tmp_path / "audit")
+    result = command_line("guard", model, *arguments, "-o", tmp_path / "safe.safetensors")
+    assert ".onnx or .pt2" in str(result.exception)
+
+
+def test_envelopes_of_programs(tmp_path):
+    """A .pt2 file in, a .pt2 file out, which says to the bit what the first one says."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    np.savez(tmp_path / "train.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    save(net, torch.zeros(2, 3), tmp_path / "model.pt2")
+    out = tmp_path / "safe.pt2"
+    arguments = (tmp_path / "model.pt2", "--data", tmp_path / "train.npz", "--envelope", "-o", out)
+    result = command_line("guard", *arguments)
+    assert result.exit_code == 0, result.output
+    verified = command_line("verify", out)
+    assert verified.output.startswith("verified"), verified.output
+    rows = torch.from_numpy(np.vstack([X, 100 * X]))
+    said = torch.export.load(out).module()(rows)
+    assert torch.equal(said["output"], net(rows))
+    assert said["inside"][:300].float().mean() > 0.95
+    assert not said["inside"][300:].all()
 
 
 def test_tampered_files_are_refused_everywhere(readme, tmp_path):

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import farfield as ff
+from farfield.guard.envelope import Envelope
 
 CHECKER = Path(__file__).parents[2] / "tools" / "check_certificate.py"
 
@@ -38,6 +39,7 @@ def folder(tmp_path_factory):
     safe = ff.guard(net, rows)
     safe.save(place / "numbers.safetensors")
     safe.to_onnx(place / "numbers.onnx")
+    Envelope(safe, net).to_onnx(place / "envelope.onnx")
     rows[:, 3] = rng.integers(0, 3, 300)
     ff.guard(net, rows, categorical=[3]).save(place / "codes.safetensors")
     return place
@@ -68,7 +70,9 @@ def fails(checker, path):
     return False
 
 
-@pytest.mark.parametrize("name", ["numbers.safetensors", "numbers.onnx", "codes.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["numbers.safetensors", "numbers.onnx", "envelope.onnx", "codes.safetensors"]
+)
 def test_a_guard_passes(folder, name):
     code, said = check(folder / name)
     assert code == 0, said
@@ -170,13 +174,14 @@ def test_numbers_that_carry_the_proof_cannot_be_changed(checker, folder, tmp_pat
     assert fails(checker, rewritten(folder / "numbers.safetensors", tmp_path / "x", change))
 
 
-def test_a_graph_that_goes_around_its_guard_fails(checker, folder, tmp_path):
+@pytest.mark.parametrize("name", ["numbers.onnx", "envelope.onnx"])
+def test_nodes_that_were_changed_fail(checker, folder, tmp_path, name):
     onnx = pytest.importorskip("onnx")
-    whole = onnx.load(folder / "numbers.onnx")
+    whole = onnx.load(folder / name)
     places = [i for i, node in enumerate(whole.graph.node) if node.name.startswith("farfield/")]
     outcomes = []
     for place in places:
-        model = onnx.load(folder / "numbers.onnx")
+        model = onnx.load(folder / name)
         node = model.graph.node[place]
         if node.op_type in ("Div", "Sub", "Mul", "Max"):
             node.op_type = "Add" if node.op_type != "Max" else "Min"
@@ -188,7 +193,11 @@ def test_a_graph_that_goes_around_its_guard_fails(checker, folder, tmp_path):
         onnx.save(model, path)
         outcomes.append(fails(checker, path))
     # Nodes of views that the promise does not stand on may be changed; those that it does may not.
-    assert sum(outcomes) >= len(outcomes) / 4
+    assert sum(outcomes) >= len(outcomes) / (4 if name == "numbers.onnx" else 6)
+
+
+def test_a_graph_that_goes_around_its_guard_fails(folder, tmp_path):
+    onnx = pytest.importorskip("onnx")
     model = onnx.load(folder / "numbers.onnx")
     scores = json.loads({p.key: p.value for p in model.metadata_props}["farfield.guard"])["scores"]
     last = next(node for node in model.graph.node if scores in node.output)
@@ -197,6 +206,21 @@ def test_a_graph_that_goes_around_its_guard_fails(checker, folder, tmp_path):
     path = tmp_path / "around.onnx"
     onnx.save(model, path)
     assert check(path)[0] == 1
+
+
+@pytest.mark.parametrize("output", [1, 5])
+def test_an_envelope_that_calls_everything_inside_fails(checker, folder, tmp_path, output):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(folder / "envelope.onnx")
+    name = model.graph.output[output].name
+    last = next(node for node in model.graph.node if name in node.output)
+    if output == 1:  # inside
+        last.op_type = "Identity"
+    else:  # guarded probabilities
+        last.output[0] = "farfield/unused"
+        model.graph.node.append(onnx.helper.make_node("Softmax", ["logits"], [name]))
+    onnx.save(model, tmp_path / "x.onnx")
+    assert fails(checker, tmp_path / "x.onnx")
 
 
 def test_a_damaged_file_proves_nothing(folder, tmp_path):

@@ -145,7 +145,7 @@ def audit(
             random_state=settings.seed,
         )
         if loaded is None:
-            loaded = _load(model, source, X, evidence, allow_code)
+            loaded = load_with(model, source, X, evidence, allow_code)
         loaded = given.renamed(loaded)
         case = open_case(
             settings,
@@ -215,7 +215,7 @@ def _load_early(model: Any, evidence: Evidence) -> LoadedModel | None:
         return None
 
 
-def _load(
+def load_with(
     model: Any, source: Source, data: Any, evidence: Evidence, allow_code: bool
 ) -> LoadedModel:
     """Load a model with the help of the data; what cannot be followed can perhaps be asked."""

@@ -14,6 +14,7 @@ EXAMPLES = """
 Examples:
   farfield guard model.onnx --data train.csv --label outcome -o safe.onnx
   farfield guard model.onnx --data train.csv --radii 2 --epsilon 0.05 -o safe.pt2
+  farfield guard forest.onnx --data train.csv --envelope --keep 0.999 -o safe.onnx
   farfield guard ensemble/ --data train.parquet -o safe.safetensors
 """
 SUFFIXES = (".onnx", ".pt2", ".safetensors")
@@ -27,6 +28,7 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors")
 @click.option("--radii", default=3.0, show_default=True, help="Data radii of the promise.")
 @click.option("--epsilon", default=0.01, show_default=True, help="No class above 1/K + epsilon.")
 @click.option("--keep", default=0.99, show_default=True, help="Share of new rows left as they are.")
+@click.option("--envelope", is_flag=True, help="Leave outputs alone; add inside, distance, ...")
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
@@ -44,6 +46,7 @@ def guard(
     radii: float,
     epsilon: float,
     keep: float,
+    envelope: bool,
     schema: Path | None,
     categorical: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -58,16 +61,29 @@ def guard(
 
     The suffix of the output decides its format: .onnx and .pt2 run anywhere, .safetensors can be
     loaded again (farfield.guard.load) and audited. The certificate travels inside of the file.
+
+    With --envelope the model's own outputs stay as they are, to the bit, and the outputs inside,
+    distance, view, column and guarded are added to them; --keep is then the share of new rows that
+    are to be inside, so one minus the rate of false alarms.
     """
     from farfield.cli.guarding import Request, write_guard
     from farfield.cli.progress import stages
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"cannot tell the format of {out}; name it .onnx, .pt2 or .safetensors")
+    if envelope and out.suffix == ".safetensors":
+        raise InputError("an envelope is a model that others run; name the output .onnx or .pt2")
     request = Request(data, label, schema, categorical, ignore, delimiter, impute, allow_code, seed)
     with stages(quiet or as_json) as progress:
         certificate, notes = write_guard(
-            list(model), request, out, progress, radii=radii, epsilon=epsilon, keep=keep
+            list(model),
+            request,
+            out,
+            progress,
+            envelope=envelope,
+            radii=radii,
+            epsilon=epsilon,
+            keep=keep,
         )
     for note in notes:
         click.echo(f"farfield: {note}", err=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from farfield.audit.black_box import BlackBox
-from farfield.audit.evaluators import black_box, can_be_asked, told
-from farfield.audit.models import LoadedModel, load_model
-from farfield.audit.run import expected
+from farfield.audit.evaluators import told
+from farfield.audit.models import FACTORY, LoadedModel, call_factory, load_model
+from farfield.audit.run import expected, load_with
 from farfield.data import Expected, Source, open_data
-from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.errors import CaptureError, InputError
 from farfield.guard.certificate import Certificate
+from farfield.guard.envelope import Envelope
+from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_file import extend
 from farfield.guard.protect import guard
@@ -57,6 +59,8 @@ def write_guard(
     request: Request,
     out: Path,
     progress: Callable[[str, float], None],
+    *,
+    envelope: bool = False,
     **promise: Any,
 ) -> tuple[Certificate, list[str]]:
     """Guard a model and write it; its certificate, and what the user should know.
@@ -66,6 +70,7 @@ def write_guard(
         request: The data.
         out: The file to write; its suffix is the format.
         progress: Told what is under way.
+        envelope: Whether outputs stay as they are, and what the guard says is added to them.
         **promise: Options of :func:`farfield.guard`.
     """
     progress("reading", 0.0)
@@ -74,7 +79,7 @@ def write_guard(
     known = told(chosen) if loaded is None else expected(loaded, regression=False)
     source = request.open(known)
     if loaded is None:
-        loaded = _loaded(chosen, source, request)
+        loaded = load_with(chosen, source, request.data, "auto", request.allow_code)
     network = loaded.network
     source = source.fit_to(
         int(source.summary.mean.size),
@@ -94,7 +99,13 @@ def write_guard(
         **promise,
     )
     progress("writing", 0.0)
-    if out.suffix == ".onnx" and len(models) == 1 and Path(models[0]).suffix.lower() == ".onnx":
+    if not source.is_image:
+        safe.columns = replace(safe.columns, names=tuple(source.feature_names))
+    if envelope:
+        assert isinstance(safe, GuardedModel | GuardedFunction)
+        found = Envelope(safe, _given(chosen, request))
+        (found.to_onnx if out.suffix == ".onnx" else found.to_pt2)(out)
+    elif out.suffix == ".onnx" and len(models) == 1 and Path(models[0]).suffix.lower() == ".onnx":
         extend(models[0], out, safe.covered, safe.columns, safe.certificate)
     elif isinstance(safe, GuardedModel):
         write = {".onnx": safe.to_onnx, ".pt2": safe.to_pt2, ".safetensors": safe.save}
@@ -117,11 +128,7 @@ def _early(model: Any) -> LoadedModel | None:
         return None
 
 
-def _loaded(model: Any, source: Source, request: Request) -> LoadedModel:
-    try:
-        return load_model(model, source.sample(1).X, allow_code=request.allow_code)
-    except NotFollowed as error:
-        if not can_be_asked(model):
-            raise
-        box = black_box(model, source, request.data, " ".join(str(error).split()))
-    return LoadedModel(box, "onnx", str(model), box.labels, box.features)
+def _given(model: Any, request: Request) -> Any:
+    """What the user named: a file, or what a factory makes."""
+    named = isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists()
+    return call_factory(model, request.allow_code) if named else model

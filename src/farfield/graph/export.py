@@ -63,15 +63,17 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def quiet_export() -> Iterator[None]:
     """Keep torch's own deprecation notices and trace logs away from the user."""
-    logger = logging.getLogger("torch")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("torch", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def module_dtype(module: nn.Module, otherwise: torch.dtype) -> torch.dtype:

@@ -123,7 +123,11 @@ class Covered(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        return 1.0 + (self.distance(x).clamp(min=0.0) / self.unit).square()
+        return self.temperature(self.distance(x))
+
+    def temperature(self, distance: Tensor) -> Tensor:
+        """``T = 1 + (relu(d) / h)^2``."""
+        return 1.0 + (distance.clamp(min=0.0) / self.unit).square()
 
     def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Distance, and the view and the column that put rows outside, each ``(rows,)``.

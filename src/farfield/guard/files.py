@@ -6,11 +6,11 @@ import json
 import os
 from pathlib import Path
 
-from farfield.errors import InputError
 from farfield.guard.archive import read_archive
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered
 from farfield.guard.onnx_read import read_guarded
+from farfield.guard.pt2_file import read_pt2
 from farfield.guard.records import failing_as_damage, restore_covered
 from farfield.guard.verify import Verification, verify
 
@@ -19,16 +19,13 @@ def open_guard(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]
     """Read the certificate and the numbers of a guarded file, and prove it again.
 
     Args:
-        path: An ``.onnx`` or ``.safetensors`` file.
+        path: An ``.onnx``, ``.pt2`` or ``.safetensors`` file.
 
     Raises:
         InputError: If there is no guard in it, or it is damaged.
     """
     if Path(path).suffix.lower() == ".pt2":
-        raise InputError(
-            f"{os.fspath(path)!r} is a .pt2 file, whose guard is spread over its graph; verify the "
-            ".onnx or .safetensors file of the same guard"
-        )
+        return read_pt2(path)
     if Path(path).suffix.lower() == ".onnx":
         file = read_guarded(path)
         return file.certificate, file.verify()

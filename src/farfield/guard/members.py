@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,7 @@ def hold(model: Any, example: Tensor) -> Held:
     if modules is None or network.head != "none":
         held: list[nn.Module] = list(instance_modules(network))
     else:
-        held = [_frozen(module) for module in modules]
+        held = [frozen(module) for module in modules]
     return Held(
         held,
         network.classes,
@@ -119,14 +119,14 @@ def _modules(model: Any) -> list[nn.Module] | None:
     return None
 
 
-def _frozen(module: nn.Module) -> nn.Module:
+def frozen(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode that does not train; gradients of inputs still flow."""
     return copy.deepcopy(module).cpu().eval().requires_grad_(False)
 
 
 def _unread(modules: list[nn.Module], example: Tensor, reason: str) -> Held:
     """Take modules as they are; their outputs tell what they return."""
-    held = [_frozen(module) for module in modules]
+    held = [frozen(module) for module in modules]
     rows = example[:64].cpu().to(module_dtype(held[0], example.dtype))
     with torch.no_grad(), evaluation_mode(held[0]):
         outputs = held[0](rows)
@@ -154,13 +154,23 @@ def own_probabilities(held: Held, rows: NDArray[np.float64]) -> NDArray[np.float
     return np.concatenate(parts)
 
 
-def _answer(values: Tensor, held: Held) -> Tensor:
-    if held.probabilities:
+def instance_mean(modules: Iterable[nn.Module], held: Held, x: Tensor) -> Tensor:
+    """The mean probability of modules in their own type, ``(rows, classes)``."""
+    each = [module(x) for module in modules]
+    each = [_answer(values, held) for values in each]
+    return each[0] if len(each) == 1 else torch.stack(each).mean(dim=0)
+
+
+def class_logits(values: Tensor, held: Held) -> Tensor:
+    """Logits of all classes: a single one gets its partner, ``(0, f)``."""
+    if not held.one_logit:
         return values
-    if held.one_logit:
-        logit = values.reshape(-1, 1)
-        values = torch.cat([torch.zeros_like(logit), logit], dim=1)
-    return torch.softmax(values, dim=1)
+    logit = values.reshape(-1, 1)
+    return torch.cat([torch.zeros_like(logit), logit], dim=1)
+
+
+def _answer(values: Tensor, held: Held) -> Tensor:
+    return values if held.probabilities else torch.softmax(class_logits(values, held), dim=-1)
 
 
 def are_probabilities(values: Tensor) -> bool:

@@ -18,7 +18,7 @@ from farfield.guard.certificate import Certificate
 from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.guarded import GuardedProbabilities
-from farfield.guard.members import Held, analysed
+from farfield.guard.members import Held, analysed, class_logits, instance_mean
 from farfield.guard.mix import KEPT_APART, mix, mix_logits
 
 BATCH = 8192
@@ -54,7 +54,9 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
-        logits, hot = self.unguarded(x), self.covered(x)
+        # Distances first: an exported program has the guard around the model, see ``pt2_file``.
+        hot = self.covered(x)
+        logits = self.unguarded(x)
         if not _traced() and bool((hot == 1.0).all()) and not bool(torch.isnan(logits).any()):
             # Nothing to mix. Never while anything is traced, or the guard would be lost in it.
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -63,7 +65,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
         if len(self.members) == 1 and not self.held.probabilities:
-            return self._classes(self.members[0](x.to(self.dtype)))
+            return class_logits(self.members[0](x.to(self.dtype)), self.held)
         p = self.own_probabilities(x)
         p = p.to(torch.promote_types(p.dtype, torch.float32))
         top = p.amax(dim=1, keepdim=True)
@@ -72,11 +74,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def own_probabilities(self, x: Tensor) -> Tensor:
         """The model's own probabilities: the mean over its instances, ``(rows, classes)``."""
-        rows = x.to(self.dtype)
-        each = [member(rows) for member in self.members]
-        if not self.held.probabilities:
-            each = [torch.softmax(self._classes(values), dim=-1) for values in each]
-        return each[0] if len(each) == 1 else torch.stack(each).mean(dim=0)
+        return instance_mean(self.members, self.held, x.to(self.dtype))
 
     def probabilities(self, X: Any) -> Tensor:
         """Guarded probabilities in batches, ``(rows, classes)``; any rows, numbers or not.
@@ -139,7 +137,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         """
         from farfield.guard.export import write_onnx
 
-        write_onnx(self, path)
+        write_onnx(self, path, self.columns, self.certificate)
 
     def to_pt2(self, path: str | os.PathLike[str]) -> None:
         """Write a ``torch.export`` program with the certificate beside it in the archive.
@@ -147,9 +145,9 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         Args:
             path: The file to write; it appears whole or not at all.
         """
-        from farfield.guard.export import write_pt2
+        from farfield.guard.pt2_file import write_pt2
 
-        write_pt2(self, path)
+        write_pt2(self, path, self.columns, self.certificate)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file; read it with :func:`farfield.guard.load`.
@@ -168,13 +166,6 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def set_extra_state(self, state: Tensor) -> None:
         """Take up the certificate of the guard whose state is loaded."""
         self.certificate = Certificate.from_json(bytes(state.tolist()).decode())
-
-    def _classes(self, values: Tensor) -> Tensor:
-        """Give a single logit its partner: ``(0, f)``."""
-        if not self.held.one_logit:
-            return values
-        logit = values.reshape(-1, 1)
-        return torch.cat([torch.zeros_like(logit), logit], dim=1)
 
 
 def _traced() -> bool:

@@ -23,13 +23,10 @@ CONSTANTS, CONSTANTS_INDEX = "data/constants", "data/constants/model_constants_c
 MARKS = {"archive_format": b"pt2", "archive_version": b"0", "byteorder": b"little"}
 REQUIRED = (*MARKS, MODEL, WEIGHTS_INDEX, CONSTANTS_INDEX)
 TENSOR = re.compile(r"data/(weights/weight|constants/tensor)_[0-9]{1,6}")
-# Members that are never opened: the examples are a pickle, the certificate is not the model.
-UNREAD = (
-    ".data/version",
-    ".data/serialization_id",
-    "data/sample_inputs/model.pt",
-    "extra/farfield.certificate",
-)
+# What a guard puts beside its program.
+CERTIFICATE, GUARD = "extra/farfield.certificate", "extra/farfield.guard"
+# Members that are never opened: the examples are a pickle.
+UNREAD = (".data/version", ".data/serialization_id", "data/sample_inputs/model.pt")
 LOCAL_HEADER = 30
 ENCRYPTED = 0x1
 
@@ -106,7 +103,8 @@ def _members(file: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
 def _checked(archive: Archive) -> Archive:
     members, path = archive.members, archive.path
     for name in members:
-        if name not in REQUIRED and name not in UNREAD and not TENSOR.fullmatch(name):
+        known = (*REQUIRED, *UNREAD, CERTIFICATE, GUARD)
+        if name not in known and not TENSOR.fullmatch(name):
             raise CaptureError(
                 f"{path} holds {name!r}, which is no part of a plain exported program; pickled "
                 "objects, compiled code and custom objects are never loaded"

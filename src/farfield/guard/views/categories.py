@@ -107,9 +107,11 @@ class Categories(View):
         each = (held @ self.unseen) * held
         each = each + unknown.index_select(1, self.variable)
         blame = place.rows.new_zeros(place.rows.shape)
-        blame = blame.scatter_reduce(1, self.places.expand(len(each), -1), each, reduce="amax")
+        blame = blame.scatter_reduce(1, self.places.expand(each.shape[0], -1), each, reduce="amax")
         neither = self._neither(place.rows) * float(len(self.places))
-        return blame.scatter_reduce(1, self.binary.expand(len(each), -1), neither, reduce="amax")
+        return blame.scatter_reduce(
+            1, self.binary.expand(each.shape[0], -1), neither, reduce="amax"
+        )
 
     def explain(self, place: Place, say: Say, column: int) -> str:
         """Say which value or pair is new."""
