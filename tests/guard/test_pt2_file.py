@@ -174,3 +174,12 @@ def test_what_holds_no_guard(tmp_path, mlp):
     for name in ("plain.pt2", "text.pt2", "none.pt2"):
         with pytest.raises(InputError):
             read_pt2(tmp_path / name)
+
+
+def test_wide_inputs_whose_units_share_their_numbers(mlp, tmp_path):
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(200, 70)) @ rng.normal(size=(70, 70))
+    safe = ff.guard(mlp(70, 3), wide)
+    assert safe.covered.reduced is not None
+    safe.to_pt2(tmp_path / "wide.pt2")
+    assert open_guard(tmp_path / "wide.pt2")[1]

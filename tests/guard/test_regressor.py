@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 import farfield as ff
 from farfield.errors import InputError
 from farfield.guard import GuardedRegressor, guard
+from farfield.guard.onnx_file import extend
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +63,26 @@ def test_targets_without_a_scale(model, data):
         guard(model, data[0], labels=np.zeros(len(data[0])))
     with pytest.raises(InputError, match="classifiers"):
         ff.envelope(model, data[0], labels=data[1])
+
+
+def test_regressors_without_deviations_are_refused(moons, tmp_path):
+    """Neither guarded as if they were classifiers, nor refused for another reason."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    model = RandomForestRegressor(3, random_state=0).fit(*moons)
+    with pytest.raises(InputError, match="return_std"):
+        guard(model, moons[0])
+    skl2onnx = pytest.importorskip("skl2onnx")
+    file = tmp_path / "model.onnx"
+    file.write_bytes(skl2onnx.to_onnx(model, moons[0][:1].astype(np.float32)).SerializeToString())
+    safe = guard(lambda X: np.full((len(X), 2), 0.5), moons[0])
+    for envelope in (False, True):
+        with pytest.raises(InputError, match="regressor"):
+            extend(
+                file,
+                tmp_path / "safe.onnx",
+                safe.covered,
+                safe.columns,
+                safe.certificate,
+                envelope=envelope,
+            )

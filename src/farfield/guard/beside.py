@@ -91,7 +91,8 @@ class Beside(nn.Module):
     def __init__(self, own: nn.Module, covered: Covered, returns: Returns) -> None:
         super().__init__()
         self.own, self.covered, self.returns = own, covered, returns
-        self.eval()
+        # Not by eval(), which programs that were read from a file do not have.
+        self.training = False
 
     @property
     def dtype(self) -> torch.dtype:

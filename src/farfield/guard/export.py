@@ -34,12 +34,12 @@ def write_onnx(
         MissingDependency: Without the packages of the extra ``onnx``.
     """
     envelope = isinstance(model, Beside)
-    plain = model.own if isinstance(model, Beside) else _Plain(model)
+    plain = model.own if isinstance(model, Beside) else _Plain(model).eval()
     name = model.returns if isinstance(model, Beside) else "logits"
     example = torch.zeros(2, *columns.shape, dtype=model.dtype)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "plain.onnx"
-        own.write_bytes(_as_onnx(plain.eval(), example, name))
+        own.write_bytes(_as_onnx(plain, example, name))
         extend(own, path, model.covered, columns, certificate, envelope=envelope)
 
 

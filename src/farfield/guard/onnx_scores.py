@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Element = Literal[1, 10, 11]
 ELEMENTS: dict[str, Element] = {"float32": 1, "float16": 10, "float64": 11}
+REGRESSORS = ("TreeEnsembleRegressor", "LinearRegressor", "SVMRegressor")
 KINDS = {
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
@@ -64,6 +65,8 @@ def examine_scores(
     name = scores_name(graph, envelope=envelope)
     if name not in graph.makers:
         raise InputError(f"{where!r} gives out its inputs; there is nothing to guard")
+    if graph.makers[graph.below(name, ("Identity", "Cast", "Reshape"))].op_type in REGRESSORS:
+        raise InputError(f"{where!r} is a regressor: it gives out numbers, no scores of classes")
     (values,) = run(graph.file.model, trial_rows(columns), columns.shape, where, name)
     width = 1 if values.ndim == 1 else values.shape[1]
     single = envelope and values.ndim == 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from farfield.errors import CaptureError, InputError
 from farfield.guard.columns import Categorical, Columns, read_columns
@@ -93,6 +94,12 @@ def guard(
     spread = spread_of(model)
     if spread is not None:
         return guard_regressor(spread, X, options)
+    if hasattr(model, "__sklearn_tags__") and is_regressor(model):
+        raise InputError(
+            f"{type(model).__name__} is a regressor that gives no deviations; a guard makes those "
+            "grow, so it needs predict(X, return_std=True), as GaussianProcessRegressor, "
+            "BayesianRidge and farfield.EnsembleRegressor have it"
+        )
     inner = _take_up(model, X)
     if not isinstance(inner, Held):
         return guard_function(inner, X, options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -31,6 +32,7 @@ from farfield.graph.pt2.archive import (
     MODEL,
     WEIGHTS,
     WEIGHTS_INDEX,
+    Archive,
     open_archive,
 )
 from farfield.graph.pt2.weights import read_tensors
@@ -162,10 +164,7 @@ def read_pt2(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]:
             if CERTIFICATE not in archive.members or GUARD not in archive.members:
                 raise InputError(f"{where!r} holds no certificate of a guard that can be verified")
             texts = [archive.read(name).decode() for name in (CERTIFICATE, GUARD)]
-            model = schema.parse(schema.Model, archive.read(MODEL), f"{where}:{MODEL}")
-            budget = Budget(allowance(archive.size), "bytes", CaptureError)
-            stored = read_tensors(archive, WEIGHTS, WEIGHTS_INDEX, budget)
-            constants = read_tensors(archive, CONSTANTS, CONSTANTS_INDEX, budget)
+            model, numbers = _parts(archive)
     except (CaptureError, UnicodeDecodeError) as error:
         raise InputError(f"{where!r} cannot be read: {error}") from error
     try:
@@ -173,12 +172,10 @@ def read_pt2(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]:
     except (ValidationError, RecursionError) as error:
         raise InputError(f"the guard of {where!r} is damaged: {error}") from error
     certificate = Certificate.from_json(texts[0])
-    covered = failing_as_damage(where, lambda: _covered(record, stored, certificate))
+    covered = failing_as_damage(where, lambda: _covered(record, numbers.stored, certificate))
     failing_as_damage(
         where,
-        lambda: check_around(
-            model, ArchiveNumbers(stored, constants), *_reference(covered, record), BUFFERS
-        ),
+        lambda: check_around(model, numbers, *_reference(covered, record)),
     )
     return certificate, verify(certificate, covered)
 
@@ -209,15 +206,16 @@ def _reference(covered: Covered, record: Pt2Record) -> tuple[schema.Model, Archi
             )
     except Exception as error:  # torch.export documents no common base of what it raises
         raise InputError(f"no program follows from its numbers: {first_line(error)}") from error
-    data = _saved(program, {})
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "reference.pt2"
-        path.write_bytes(data)
+        path.write_bytes(_saved(program, {}))
         with open_archive(path) as archive:
-            model = schema.parse(schema.Model, archive.read(MODEL), "the reference")
-            budget = Budget(allowance(archive.size), "bytes", CaptureError)
-            stored = read_tensors(archive, WEIGHTS, WEIGHTS_INDEX, budget)
-            constants = read_tensors(archive, CONSTANTS, CONSTANTS_INDEX, budget)
-    return model, ArchiveNumbers(stored, constants)
+            return _parts(archive)
+
+
+def _parts(archive: Archive) -> tuple[schema.Model, ArchiveNumbers]:
+    """The program of an archive, and its tensors."""
+    model = schema.parse(schema.Model, archive.read(MODEL), f"{archive.path}:{MODEL}")
+    budget = Budget(allowance(archive.size), "bytes", CaptureError)
+    stored = read_tensors(archive, WEIGHTS, WEIGHTS_INDEX, budget)
+    return model, ArchiveNumbers(stored, read_tensors(archive, CONSTANTS, CONSTANTS_INDEX, budget))

@@ -75,7 +75,7 @@ class TakenApart:
 
 
 def check_around(
-    file: Model, numbers: ArchiveNumbers, expected: Model, known: ArchiveNumbers, buffers: str
+    file: Model, numbers: ArchiveNumbers, expected: Model, known: ArchiveNumbers
 ) -> None:
     """See that a program is the expected one around some model.
 
@@ -84,7 +84,6 @@ def check_around(
         numbers: Its tensors.
         expected: The guard's program; it takes rows, and what the model returns.
         known: Its tensors.
-        buffers: How names of the guard's tensors start.
 
     Raises:
         InputError: If it is not.
@@ -104,7 +103,7 @@ def check_around(
         raise InputError(_OTHER.format(file.torch_version))
     if _shape_of_answer(file) != _shape_of_answer(expected):
         raise InputError("its program returns something else than a guard")
-    _check_apart(own, first, own.nodes[after : len(own.nodes) - rest], buffers)
+    _check_apart(own, first, own.nodes[after : len(own.nodes) - rest], match.used)
 
 
 _OTHER = (
@@ -126,15 +125,14 @@ def _shape_of_answer(model: Model) -> list[str]:
 
 
 def _check_apart(
-    own: TakenApart, first: list[SavedNode], model: list[SavedNode], buffers: str
+    own: TakenApart, first: list[SavedNode], model: list[SavedNode], used: set[str]
 ) -> None:
     """See that the model in between touches nothing of the guard but the rows."""
     rows = {own.inputs[0]}
     for node in first:
         if node.target in SAME_VALUE and rows & set(_read(node)):
             rows |= set(_names(node.outputs))
-    taken = {name for node in first for name in _names(node.outputs)} - rows
-    taken |= {name for name, (fqn, _) in own.numbers.items() if fqn.startswith(buffers)}
+    taken = used | {name for node in first for name in _names(node.outputs)} - rows
     for node in model:
         if taken & set(_read(node)):
             raise InputError(f"{node.target} of the model in it reads or writes the guard")
@@ -142,11 +140,15 @@ def _check_apart(
 
 @dataclass
 class Match:
-    """Names of the guard's program to those of the file's, as far as they are known."""
+    """Names of the guard's program to those of the file's, as far as they are known.
+
+    A number may go by another name, if it is the same to the bit: two units may share theirs.
+    """
 
     own: TakenApart
     guard: TakenApart
     known: dict[str, str]
+    used: set[str] = field(default_factory=set)
 
     def node(self, own: SavedNode, guard: SavedNode) -> bool:
         """Whether two operations are the same, on the same values; their results then are."""
@@ -176,8 +178,9 @@ class Match:
 
     def _value(self, own: str, guard: str) -> bool:
         if guard in self.guard.numbers:
+            self.used.add(own)
             return own in self.own.numbers and _equal(
-                self.own.numbers[own], self.guard.numbers[guard]
+                self.own.numbers[own][1], *self.guard.numbers[guard]
             )
         if guard == self.guard.inputs[1] and own not in self.own.numbers:
             return self.known.setdefault(guard, own) == own
@@ -192,11 +195,8 @@ class Match:
         return place == other and (rows or self._value(ours, theirs))
 
 
-def _equal(own: tuple[str, Tensor], guard: tuple[str, Tensor]) -> bool:
+def _equal(ours: Tensor, name: str, theirs: Tensor) -> bool:
     """Whether two tensors of a guard are the same, to the bit wherever a promise depends on it."""
-    (name, ours), (expected, theirs) = own, guard
-    if "lifted" not in expected and name != expected:
-        return False
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return False
     if name.endswith(".inputs"):  # follows from others by a solver, whose last bits vary
