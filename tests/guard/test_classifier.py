@@ -55,3 +55,23 @@ def test_any_classifier(moons, kind):
 def test_labels_are_required_unless_prefit(moons):
     with pytest.raises(InputError, match="y"):
         GuardedClassifier(SMALL).fit(moons[0])
+
+
+def test_an_envelope_leaves_the_estimator_alone(moons):
+    """In a pipeline and as a clone: its own probabilities, and where rows are beside them."""
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = moons
+    model = make_pipeline(StandardScaler(), GuardedClassifier(LogisticRegression(), envelope=True))
+    model = clone(model).fit(X, y)
+    plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    rows = np.vstack([X, 100 * X])
+    assert np.array_equal(model.predict_proba(rows), plain.predict_proba(rows))
+    assert np.array_equal(model.predict(rows), plain.predict(rows))
+    seen, units = model[-1], model[0].transform(rows)
+    assert seen.is_inside(units[:400]).mean() > 0.97
+    assert np.array_equal(seen.is_inside(units), seen.distance(units) <= 0)
+    assert not seen.explain(units[400]).inside

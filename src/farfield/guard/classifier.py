@@ -36,6 +36,8 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             classifier like all others.
         categorical: Positions of code columns, and lists of positions of one-hot blocks.
         min_rows: No mean of fewer rows is stored.
+        envelope: ``predict_proba`` is the estimator's own; what the guard says is beside it, in
+            ``is_inside``, ``distance`` and ``explain``.
         prefit: The estimator is fitted already; ``fit`` only guards it.
         random_state: Seed of the guard.
 
@@ -52,6 +54,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     held_out: float = 0.1
     categorical: Sequence[int | Sequence[int]] | None = None
     min_rows: int = MIN_ROWS
+    envelope: bool = False
     prefit: bool = False
     random_state: int = 0
 
@@ -104,10 +107,15 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return self.guard_.certificate
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
+        """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside.
+
+        With ``envelope`` the estimator's own, everywhere.
+        """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         own = self.estimator_.predict_proba(X)
+        if self.envelope:
+            return np.asarray(own)
         return GuardedFunction.mix(np.asarray(own), self.guard_.temperatures(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -120,6 +128,11 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """Whether rows are in the covered set, where nothing is changed, ``(rows,)``."""
         check_is_fitted(self)
         return self.guard_.is_inside(self._rows(X, reset=False))
+
+    def distance(self, X: Any) -> NDArray[np.float64]:
+        """How far rows are outside, ``(rows,)``: at most 0 inside, 1 where nothing is left."""
+        check_is_fitted(self)
+        return self.guard_.distance(self._rows(X, reset=False))
 
     def explain(self, row: Any) -> Explanation:
         """Say in words which view and which column put one row outside, and by how much."""
