@@ -93,13 +93,13 @@ def test_nothing_is_left_behind_on_failure(safe, tmp_path):
 
 
 def test_missing_and_foreign_files(tmp_path, path):
-    with pytest.raises(InputError, match="no file"):
+    with pytest.raises(InputError, match="No such file"):
         load(path)
     path.write_bytes(b"not a file")
     with pytest.raises(InputError, match="damaged"):
         load(path)
     save_file({"a": torch.zeros(1)}, path)
-    with pytest.raises(InputError, match="guarded model"):
+    with pytest.raises(InputError, match="a farfield file"):
         load(path)
 
 

@@ -1,27 +1,24 @@
-"""Fitted estimators as one safetensors file with JSON in its header; no pickle."""
+"""Fitted estimators as one file."""
 
 import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from farfield.archive import Shapes, read_archive, write_archive
 from farfield.errors import InputError
 from farfield.estimators.encoding import decode, encode
 from farfield.estimators.header import VERSION, EstimatorRecord, parse
-from farfield.files import regular, replacing
+from farfield.files import regular
 from farfield.networks.description import build, describe
 
-KEY = "farfield"
 # Learned attributes that are networks; everything else that ends in "_" is plain data.
 NETWORKS = ("instances_", "module_", "estimator_")
 # What a file may hold, by the name in its header.
@@ -49,9 +46,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(estimator)
     tensors: dict[str, Tensor] = {}
     header = {"version": VERSION, "estimator": _collect(estimator, "", tensors)}
-    data = to_bytes(tensors, metadata={KEY: json.dumps(header)})
-    with replacing(Path(path)) as temporary:
-        temporary.write_bytes(data)
+    write_archive(path, tensors, json.dumps(header))
 
 
 def load(
@@ -71,20 +66,13 @@ def load(
     """
     where = os.fspath(path)
     size = regular(path).stat().st_size
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            metadata = file.metadata() or {}
-            if KEY not in metadata:
-                raise InputError(
-                    f"{where!r} is a safetensors file, but not one of farfield's: its header has "
-                    f"no {KEY!r} entry"
-                )
-            record = parse(metadata[KEY], where)
-            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-            _check_shapes(record, "", shapes, size, where)
-            tensors = {name: file.get_tensor(name) for name in shapes}
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{where!r} is not a farfield file, or it is damaged: {error}") from error
+
+    def checked(header: Any, shapes: Shapes) -> EstimatorRecord:
+        record = parse(header, where)
+        _check_shapes(record, "", shapes, size, where)
+        return record
+
+    record, tensors = read_archive(path, checked)
     try:
         return _restore(record, "", tensors, module, dtype, torch.device(device))
     except InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Annotated, Any, Literal
@@ -134,14 +133,13 @@ class EstimatorHeader(StrictRecord):
     estimator: EstimatorRecord
 
 
-def parse(text: str, where: str) -> EstimatorRecord:
-    """Read a header.
+def parse(tree: Any, where: str) -> EstimatorRecord:
+    """Make sense of a header.
 
     Raises:
         InputError: In one line, with the place of the first thing that is wrong.
     """
     try:
-        tree = json.loads(text)
         version = tree["version"] if isinstance(tree, dict) else None
         if type(version) is int and version > VERSION:
             raise InputError(

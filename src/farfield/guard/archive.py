@@ -1,4 +1,4 @@
-"""Guarded models as one safetensors file with JSON in its header; no pickle.
+"""Guarded models as one file.
 
 The header is validated before any tensor is looked at: it says which views there are and which
 tensors each of them has, and the file must hold exactly those.
@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from pydantic import Field, ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from farfield.archive import Shapes, header_of, read_archive, write_archive
 from farfield.budget import BYTES_FLOOR, Budget
 from farfield.errors import CaptureError, InputError
-from farfield.files import replacing
 from farfield.graph.export import export_module, read_exported
 from farfield.guard.certificate import Certificate
 from farfield.guard.guarded import Guarded
@@ -39,7 +36,6 @@ from farfield.guard.records import (
 )
 
 VERSION = 2
-KEY = "farfield"
 # What the weights of all members may take together.
 MOST_BYTES = 2**33
 # How many rows a model that was read is tried with.
@@ -98,10 +94,7 @@ def save(model: Guarded, path: str | os.PathLike[str]) -> None:
         covered=covered_record(model.covered),
         model=inside,
     )
-    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    data = to_bytes(plain, metadata={KEY: header.model_dump_json()})
-    with replacing(Path(path)) as temporary:
-        temporary.write_bytes(data)
+    write_archive(path, tensors, header.model_dump_json())
 
 
 def _model_record(model: GuardedModel, tensors: dict[str, Tensor]) -> ModelRecord:
@@ -136,13 +129,7 @@ def _traced(module: nn.Module, model: GuardedModel) -> ProgramModule:
 
 def is_guard(path: str | os.PathLike[str]) -> bool:
     """Whether a file is one that :meth:`GuardedModel.save` wrote, by its header."""
-    if not Path(path).is_file():
-        return False
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = json.loads((file.metadata() or {}).get(KEY, "null"))
-    except (SafetensorError, OSError, ValueError, RecursionError):
-        return False
+    header = header_of(path)
     return isinstance(header, dict) and "guard" in header
 
 
@@ -156,41 +143,32 @@ def load(path: str | os.PathLike[str]) -> GuardedModel:
         InputError: If there is no such file, it is not one of these, it is damaged, or its numbers
             do not prove its certificate.
     """
-    header, tensors = read_archive(path)
+    header, tensors = read_guard(path)
     return failing_as_damage(os.fspath(path), lambda: _restore(header, tensors))
 
 
-def read_archive(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor]]:
+def read_guard(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Tensor]]:
     """The header, validated, and then the tensors of a file."""
     where = os.fspath(path)
-    if not Path(path).is_file():
-        raise InputError(f"no file at {where!r}")
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = _header(where, (file.metadata() or {}).get(KEY))
-            _check_sizes(where, file)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{where!r} is not a farfield file, or it is damaged: {error}") from error
-    return header, tensors
+
+    def checked(data: Any, shapes: Shapes) -> Header:
+        header = _header(where, data)
+        _check_sizes(where, shapes)
+        return header
+
+    return read_archive(path, checked)
 
 
-def _check_sizes(where: str, file: Any) -> None:
+def _check_sizes(where: str, shapes: Shapes) -> None:
     """Refuse tensors that no guard and no model has, before any is read."""
     budget = Budget(BYTES_FLOOR)
     members = Budget(MOST_BYTES)
-    for name in file.keys():  # noqa: SIM118 - not a mapping
-        found = file.get_slice(name)
-        size = 8 * math.prod(int(length) for length in found.get_shape())
+    for name, shape in shapes.items():
         own = budget if name.startswith("covered.") else members
-        own.spend(size, f"tensor {name!r} of {where!r}")
+        own.spend(8 * math.prod(shape), f"tensor {name!r} of {where!r}")
 
 
-def _header(where: str, text: str | None) -> Header:
-    try:
-        data = json.loads(text or "")
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where!r} holds no guarded model, or is damaged") from error
+def _header(where: str, data: Any) -> Header:
     version = data.get("version") if isinstance(data, dict) else None
     if not isinstance(data, dict) or "guard" not in data:
         raise InputError(f"{where!r} holds no guarded model, or is damaged")

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from farfield.guard.archive import read_archive
+from farfield.guard.archive import read_guard
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered
 from farfield.guard.onnx_read import read_guarded
@@ -29,7 +29,7 @@ def open_guard(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]
     if Path(path).suffix.lower() == ".onnx":
         file = read_guarded(path)
         return file.certificate, file.verify()
-    header, tensors = read_archive(path)
+    header, tensors = read_guard(path)
     own = {name: value for name, value in tensors.items() if name.startswith("covered.")}
     covered: Covered = failing_as_damage(
         os.fspath(path), lambda: restore_covered(header.covered, own)
