@@ -19,15 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Modules that call each other on purpose: a method that opens or writes its own file, and the file
 # that makes the object again.
 TOGETHER = {
-    "farfield.guard": {
-        "archive",
-        "certificate",
-        "export",
-        "model",
-        "onnx_file",
-        "pt2_file",
-        "verify",
-    },
+    "farfield.guard": {"archive", "certificate", "export", "model", "pt2_file", "verify"},
 }
 
 

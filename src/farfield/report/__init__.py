@@ -10,12 +10,11 @@ from farfield.report.confidence_table import (
     confidence_latex,
     format_confidence_table,
 )
-from farfield.report.decomposition import draw_decomposition
+from farfield.report.ensembles import draw_decomposition, draw_mixture
 from farfield.report.figure import save_figure
 from farfield.report.html.comparison import write_comparison
 from farfield.report.html.page import notebook_summary, write_report
 from farfield.report.latex import audit_tables
-from farfield.report.mixture import draw_mixture
 from farfield.report.plane import save_plane
 from farfield.report.ray import save_ray
 from farfield.report.text import format_audit, print_audit

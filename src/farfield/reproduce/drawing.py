@@ -123,7 +123,19 @@ def disc_points(X: Floats, centre: Floats, scale: float) -> Floats:
     return places
 
 
-def draw_regions(axis: Any, plane: Any, colours: Floats, edge: str = "0.2") -> None:
+class KeptPolygons:
+    """Polygons read back from a kept result."""
+
+    def __init__(self, vertices: Any, offsets: Any, extent: Window) -> None:
+        self.vertices, self.offsets, self.extent = vertices, offsets, extent
+
+    def only(self, chosen: Any) -> list[Any]:
+        """The corners of the chosen polygons."""
+        polygons = np.split(self.vertices, self.offsets[1:-1])
+        return [polygon for polygon, wanted in zip(polygons, chosen, strict=True) if wanted]
+
+
+def draw_regions(axis: Any, plane: KeptPolygons, colours: Floats, edge: str = "0.2") -> None:
     """Fill the exact regions of a plane with given colours, and draw their edges."""
     from matplotlib.collections import PolyCollection
 

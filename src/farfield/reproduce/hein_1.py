@@ -14,9 +14,10 @@ from farfield.exact import at_infinity, blind_arcs, slice_plane
 from farfield.graph import capture
 from farfield.objectives import resolve
 from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import draw_points, draw_regions, shuffled_colours
+from farfield.reproduce.drawing import KeptPolygons, draw_points, draw_regions, shuffled_colours
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.surfaces import Window
 
 NAME = "hein-1"
 TITLE = "Linear regions, and confidence on growing windows: plain, CEDA, ACET and RBF"
@@ -225,12 +226,8 @@ def _summary(regions: Result, models: Mapping[str, Result]) -> list[str]:
     return sentences
 
 
-class _Polygons:
-    """Polygons read back from a kept result."""
-
-    def __init__(self, vertices: Any, offsets: Any, radius: float) -> None:
-        self.vertices, self.offsets = vertices, offsets
-        self.extent = (-radius, radius, -radius, radius)
+def _square(radius: float) -> Window:
+    return (-radius, radius, -radius, radius)
 
 
 def _draw_regions(result: Result, data: Any) -> Any:
@@ -238,11 +235,11 @@ def _draw_regions(result: Result, data: Any) -> Any:
 
     figure = new_figure(8.4, 4.1)
     left, right = figure.subplots(1, 2)
-    near = _Polygons(result["near vertices"], result["near offsets"], 4.0)
+    near = KeptPolygons(result["near vertices"], result["near offsets"], _square(4.0))
     draw_regions(left, near, shuffled_colours(len(near.offsets) - 1))
     draw_points(left, data[0] - np.array(CENTRE), data[1], size=4)
     left.set_title(f"{len(near.offsets) - 1} regions around the data", fontsize=10)
-    far = _Polygons(result["far vertices"], result["far offsets"], 400.0)
+    far = KeptPolygons(result["far vertices"], result["far offsets"], _square(400.0))
     shades = colormaps["Purples"](2 * result["far confidence"] - 1)
     draw_regions(right, far, shades, edge="white")
     right.set_title("a hundred times as wide", fontsize=10)
@@ -258,7 +255,7 @@ def _draw_windows(settings: Settings, models: Mapping[str, Result], data: Any) -
         for axis, (name, each) in zip(line, models.items(), strict=True):
             image = axis.imshow(
                 each[f"window {radius:g}"],
-                extent=(-radius, radius, -radius, radius),
+                extent=_square(radius),
                 origin="lower", cmap="Purples", vmin=0.5, vmax=1.0, interpolation="bilinear",
             )  # fmt: skip
             if radius == radii[0]:

@@ -15,6 +15,7 @@ from farfield.exact import linearize, slice_plane
 from farfield.graph import capture
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import (
+    KeptPolygons,
     draw_gradient,
     draw_points,
     draw_regions,
@@ -173,7 +174,7 @@ def _figure(result: Result, data: Any) -> Any:
     draw_points(left, data[0], data[1], size=4)
     figure.colorbar(entropy, ax=left, shrink=0.8, label="bits", ticks=[0, 1, 2, 3])
     left.set_title("predictive entropy", fontsize=10)
-    plane = _Polygons(result["vertices"], result["offsets"], WINDOW)
+    plane = KeptPolygons(result["vertices"], result["offsets"], WINDOW)
     draw_regions(middle, plane, shuffled_colours(len(result["offsets"]) - 1))
     hatch = plane.only(result["has_zero"])
     for polygon in hatch:
@@ -184,18 +185,6 @@ def _figure(result: Result, data: Any) -> Any:
     figure.colorbar(slopes, ax=right, shrink=0.8, label="bits per unit", format="%.1f")
     right.set_title("gradient magnitude", fontsize=10)
     return figure
-
-
-class _Polygons:
-    """Polygons read back from a kept result."""
-
-    def __init__(self, vertices: Any, offsets: Any, extent: Window) -> None:
-        self.vertices, self.offsets, self.extent = vertices, offsets, extent
-
-    def only(self, chosen: Any) -> list[Any]:
-        """The corners of the chosen polygons."""
-        polygons = np.split(self.vertices, self.offsets[1:-1])
-        return [polygon for polygon, wanted in zip(polygons, chosen, strict=True) if wanted]
 
 
 def _histogram(shares: Any) -> Any:

@@ -15,7 +15,7 @@ from farfield.evaluate import calibration
 from farfield.exact import blind_arcs
 from farfield.graph import capture
 from farfield.objectives import NLL, Adversarial
-from farfield.report.decomposition import draw_decomposition
+from farfield.report.ensembles import draw_decomposition
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage

@@ -12,8 +12,8 @@ from farfield.datasets import cubic
 from farfield.estimators import EnsembleRegressor
 from farfield.evaluate import regression
 from farfield.objectives import Adversarial
+from farfield.report.ensembles import draw_mixture
 from farfield.report.figure import new_figure
-from farfield.report.mixture import draw_mixture
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
