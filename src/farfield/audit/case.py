@@ -11,6 +11,7 @@ import numpy as np
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.findings import Task
 from farfield.audit.models import LoadedModel
+from farfield.audit.opening import fitted
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.data import Source, open_data
@@ -76,7 +77,7 @@ def open_case(
     settings: Settings,
     loaded: LoadedModel,
     task: Task,
-    opened: Any,
+    opened: Source,
     *,
     data: Any,
     ood: Mapping[str, Any],
@@ -95,7 +96,7 @@ def open_case(
         class_names: Names of the classes, if the user gave some.
         **rest: Further attributes of the case.
     """
-    source = _fitted(opened, loaded, task)
+    source = fitted(opened, loaded, task)
     names = [column.name for column in source.columns]
     others = {
         name: open_data(
@@ -112,23 +113,6 @@ def open_case(
     case = Case(settings, loaded, task, source, data, others, subject, rng, **rest)
     case.warnings.extend(crosscheck(loaded.original, subject, source))
     return case
-
-
-def _fitted(opened: Any, loaded: LoadedModel, task: Task) -> Source:
-    """The data in the model's layout."""
-    network, regressing = loaded.network, task == "regression"
-    source: Source = opened.fit_to(
-        int(np.prod(network.input_shape)),
-        n_classes=None if regressing else network.classes,
-        feature_names=loaded.feature_names,
-        class_labels=None if regressing else loaded.class_labels,
-    )
-    if tuple(source.shape) != tuple(network.input_shape):
-        raise InputError(
-            f"the model takes rows of shape {tuple(network.input_shape)}, the data has "
-            f"{tuple(source.shape)}; pass data in the model's own layout"
-        )
-    return source
 
 
 def _classes(

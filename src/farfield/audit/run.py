@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal, get_args
-
-from sklearn.base import is_regressor
-from torch import nn
+from typing import Any
 
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case, Progress, open_case
 from farfield.audit.cautions import cautions
-from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
-from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
+from farfield.audit.opening import Evidence, open_both
 from farfield.audit.record import Audit
 from farfield.audit.remedies import remedies
 from farfield.audit.sections import compute
 from farfield.audit.settings import EngineName, Settings
 from farfield.audit.verdicts import guarded_verdict, verdict
-from farfield.data import Expected, LabelKind, Source, open_data
-from farfield.errors import CaptureError, InputError, NotFollowed
-from farfield.graph.onnx.reader import TAKES_MISSING
-
-Evidence = Literal["auto", "exact", "sampled"]
+from farfield.data import LabelKind
 
 
 def audit(
@@ -124,14 +112,15 @@ def audit(
     )
     started = time.perf_counter()
     with unguarded(model) as given:
-        model = given.model
-        loaded = model if isinstance(model, LoadedModel) else _load_early(model, evidence)
         if task is None and label_kind is not None:
             task = "regression" if label_kind == "number" else "classification"
-        regression = _task(model, loaded, task) == "regression"
-        source = open_data(
+        loaded, source, task = open_both(
+            given.model,
             X,
             y,
+            task=task,
+            evidence=evidence,
+            allow_code=allow_code,
             features=features,
             class_names=class_names,
             label=label,
@@ -140,17 +129,13 @@ def audit(
             ignore=ignore,
             impute=impute,
             delimiter=delimiter,
-            label_kind="number" if regression else "class",
-            expected=told(model) if loaded is None else expected(loaded, regression=regression),
             random_state=settings.seed,
         )
-        if loaded is None:
-            loaded = load_with(model, source, X, evidence, allow_code)
         loaded = given.renamed(loaded)
         case = open_case(
             settings,
             loaded,
-            _task(model, loaded, task),
+            task,
             source,
             data=X,
             ood=ood or {},
@@ -185,73 +170,6 @@ def conclude(case: Case, started: float) -> Audit:
         provenance=provenance(case.settings, started),
         **found,
     )
-
-
-def expected(loaded: LoadedModel, *, regression: bool) -> Expected:
-    """What a model says about the data that it takes."""
-    network = loaded.network
-    return Expected(
-        math.prod(network.input_shape),
-        loaded.feature_names,
-        None if regression else network.classes,
-        None if regression else loaded.class_labels,
-        "median" if TAKES_MISSING in network.notes else own_imputation(loaded.estimator),
-    )
-
-
-def _load_early(model: Any, evidence: Evidence) -> LoadedModel | None:
-    """Load a model that knows its input's shape; others wait for a row of the data."""
-    if evidence not in get_args(Evidence):
-        options = ", ".join(map(repr, get_args(Evidence)))
-        raise InputError(f"evidence must be one of {options}, got {evidence!r}")
-    if isinstance(model, (nn.Module, list, tuple)) or evidence == "sampled":
-        return None
-    if isinstance(model, str) and FACTORY.fullmatch(model):
-        return None
-    try:
-        return load_model(model)
-    except CaptureError:
-        # Perhaps it only lacks an example; if not, the same error comes again with one.
-        return None
-
-
-def load_with(
-    model: Any, source: Source, data: Any, evidence: Evidence, allow_code: bool
-) -> LoadedModel:
-    """Load a model with the help of the data; what cannot be followed can perhaps be asked."""
-    is_factory = isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists()
-    made = call_factory(model, allow_code) if is_factory else model
-    kind: Kind = "factory" if is_factory else "object"
-    where = str(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
-    reason = "sampling was asked for"
-    if evidence != "sampled":
-        try:
-            loaded = load_model(made, example=source.sample(1).X)
-            return replace(loaded, kind=kind, where=where) if is_factory else loaded
-        except NotFollowed as error:
-            if evidence == "exact" or not can_be_asked(made):
-                raise
-            reason = " ".join(error.reason.split())
-    elif not can_be_asked(made):
-        raise InputError(
-            f"evidence='sampled' needs a model that gives probabilities when asked: a classifier "
-            f"with predict_proba, a function, a module or an .onnx file; got {where}"
-        )
-    if isinstance(made, (str, os.PathLike)):
-        kind = "onnx"
-    box = black_box(made, source, data, reason)
-    estimator = made if hasattr(made, "fit") else None
-    return LoadedModel(box, kind, where, box.labels, box.features, estimator)
-
-
-def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:
-    if task is not None:
-        if task not in ("classification", "regression"):
-            raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
-        return task
-    estimator = loaded.estimator if loaded is not None else model
-    known = hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
-    return "regression" if known else "classification"
 
 
 def _quiet(stage: str, done: float) -> None:

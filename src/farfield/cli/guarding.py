@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from farfield.audit.black_box import BlackBox
-from farfield.audit.evaluators import told
-from farfield.audit.models import FACTORY, LoadedModel, call_factory, load_model
-from farfield.audit.run import expected, load_with
-from farfield.data import Expected, Source, open_data
-from farfield.errors import CaptureError, InputError
+from farfield.audit.models import FACTORY, LoadedModel, call_factory
+from farfield.audit.opening import fitted, open_both
+from farfield.data import Source
+from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.envelope import Envelope
 from farfield.guard.function import GuardedFunction
@@ -39,19 +37,22 @@ class Request:
     allow_code: bool
     seed: int
 
-    def open(self, known: Expected | None) -> Source:
-        """Open the data; a label that was not named is looked for, and notes say so."""
-        return open_data(
+    def open(self, model: Any) -> tuple[LoadedModel, Source]:
+        """Open a model and the data; a label that was not named is looked for, and notes say so."""
+        loaded, source, _ = open_both(
+            model,
             self.data,
+            task="classification",
+            allow_code=self.allow_code,
             label=self.label,
             schema=self.schema,
             categorical=self.categorical,
             ignore=self.ignore,
             delimiter=self.delimiter,
             impute=self.impute,
-            expected=known,
             random_state=self.seed,
         )
+        return loaded, fitted(source, loaded, "classification")
 
 
 def write_guard(
@@ -75,18 +76,8 @@ def write_guard(
     """
     progress("reading", 0.0)
     chosen = models[0] if len(models) == 1 else list(models)
-    loaded = _early(chosen)
-    known = told(chosen) if loaded is None else expected(loaded, regression=False)
-    source = request.open(known)
-    if loaded is None:
-        loaded = load_with(chosen, source, request.data, "auto", request.allow_code)
+    loaded, source = request.open(chosen)
     network = loaded.network
-    source = source.fit_to(
-        int(source.summary.mean.size),
-        n_classes=network.classes,
-        feature_names=loaded.feature_names,
-        class_labels=loaded.class_labels,
-    )
     rows = source.sample(MOST_ROWS, random_state=request.seed)
     progress("guarding", 0.0)
     blocks = [list(each.places) for each in source.columns if each.categorical]
@@ -116,16 +107,6 @@ def write_guard(
             f"{out.suffix}; write .onnx, which extends the file"
         )
     return safe.certificate, list(getattr(source, "notes", ()))
-
-
-def _early(model: Any) -> LoadedModel | None:
-    """Load a model that knows its input's shape; others wait for a row of the data."""
-    if isinstance(model, str) and not os.path.exists(model):  # noqa: PTH110 - a factory may be named
-        return None
-    try:
-        return load_model(model)
-    except CaptureError:
-        return None
 
 
 def _given(model: Any, request: Request) -> Any:

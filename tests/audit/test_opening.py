@@ -1,0 +1,65 @@
+"""A model and its data opened together: each helps the other, or says what does not fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import farfield as ff
+from farfield.audit.opening import fitted, open_both
+from farfield.errors import InputError
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(RNG.normal(size=(60, 2)), columns=["age", "dose"])
+LABELS = np.where(FRAME["age"] > 0, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return [
+        ff.ReLUClassifier(hidden=(4,), epochs=2, random_state=seed).fit(FRAME, LABELS)
+        for seed in range(2)
+    ]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_the_model_says_what_the_columns_are(models, members, tmp_path):
+    paths = [tmp_path / f"{k}.safetensors" for k in range(members)]
+    for model, path in zip(models, paths, strict=False):
+        model.save(path)
+    rows = FRAME.assign(id=range(60), outcome=LABELS)[["id", "dose", "outcome", "age"]]
+    loaded, source, task = open_both(paths[0] if members == 1 else paths, rows)
+    assert (source.feature_names, source.label, task) == (
+        ("dose", "age"),
+        "outcome",
+        "classification",
+    )
+    found = fitted(source, loaded, task)
+    assert found.feature_names == ("age", "dose")
+    np.testing.assert_array_equal(found.read().X, FRAME.to_numpy())
+    np.testing.assert_array_equal(found.read().y, LABELS == "yes")
+
+
+def test_the_data_says_what_the_shape_is(models):
+    module = models[0].instances_[0]
+    loaded, source, _ = open_both(module, FRAME.to_numpy())
+    assert loaded.network.input_shape == source.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (FRAME.rename(columns={"dose": "weight"}), "needs 'dose', which the table does not have"),
+        (FRAME.to_numpy()[:, :1], "takes 2 features, the table gives 1"),
+    ],
+)
+def test_what_does_not_fit_is_named(models, rows, message):
+    loaded, source, task = open_both(models[0], rows)
+    with pytest.raises(InputError, match=message):
+        fitted(source, loaded, task)
+
+
+def test_what_is_asked_for_is_checked(models):
+    with pytest.raises(InputError, match="'auto', 'exact', 'sampled', got 'both'"):
+        open_both(models[0], FRAME, evidence="both")
+    with pytest.raises(InputError, match="'regression', got 'ranking'"):
+        open_both(models[0], FRAME, task="ranking")
