@@ -57,6 +57,7 @@ WHOLE = idx(IMAGES)
         (b"\x89PNG\r\n\x1a\n", "starts with 89 50 4e 47"),
         (b"\0\0\x07\x01\0\0\0\0", "not an IDX file"),
         (b"\0\0\x08\0", "not an IDX file"),
+        (b"\0\0\x08\x03" + bytes(4) + b"\xff" * 8, "cannot be laid out"),
         (b"", "nothing"),
         (gzip.compress(WHOLE, mtime=0)[:-9], "cut off"),
         (gzip.compress(WHOLE[:-1], mtime=0), "23 follow"),

@@ -60,4 +60,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
         content = exactly(file, size, where, what)
     if len(shape) > 8:
         raise InputError(f"{where}: {len(shape)} dimensions; images have 3, labels 1.")
-    return np.frombuffer(content, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    try:
+        found = np.frombuffer(content, dtype=dtype).reshape(shape)
+    except ValueError as error:  # no bytes at all, and dimensions beyond what can be counted
+        raise InputError(f"{where}: {what} cannot be laid out: {error}.") from error
+    return found.astype(dtype.newbyteorder("="))
