@@ -89,6 +89,8 @@ def prove(certificate, covered, numbers):
             raise BrokenPromise(f"{name} is not in double precision")
         if (name.endswith("width") or name.rpartition(".")[2] == "unit") and not (values > 0).all():
             raise BrokenPromise(f"{name} is not positive")
+    if of_view(covered, numbers, "ranges")["unit"].shape != (2, len(numbers["fill"])):
+        raise BrokenPromise("the ranges do not have a unit for both ends of every column")
     views = [of_view(covered, numbers, name) for name in covered["views"]]
     found = [(float(view["threshold"]), float(view["width"])) for view in views]
     said = certificate["views"]
@@ -128,7 +130,7 @@ def proven_radius(covered, numbers):
     if covered["other"]:
         ranges, other = of_view(covered, numbers, "ranges"), list(covered["other"])
         outer = (ranges["high"] - ranges["low"]) / 2
-        outer = outer + (ranges["threshold"] + ranges["width"]) * ranges["unit"]
+        outer = outer + (ranges["threshold"] + ranges["width"]) * ranges["unit"].max(axis=0)
         rest = float(np.linalg.norm(outer[other]))
     return math.hypot(own, rest)
 
@@ -136,7 +138,8 @@ def proven_radius(covered, numbers):
 def distances(covered, numbers, rows):
     """The d of balls and ranges alone: other views can only make it larger."""
     ranges, numeric = of_view(covered, numbers, "ranges"), numeric_columns(covered, numbers)
-    beyond = np.maximum(rows - ranges["high"], ranges["low"] - rows) / ranges["unit"]
+    low, high = ranges["unit"]
+    beyond = np.maximum((rows - ranges["high"]) / high, (ranges["low"] - rows) / low)
     length = np.linalg.norm(np.clip(beyond, 0, LARGEST), axis=1)
     found = [(length - ranges["threshold"]) / ranges["width"]]
     if len(numeric):

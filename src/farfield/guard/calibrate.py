@@ -1,17 +1,19 @@
-"""Thresholds of all views together: as many new rows inside as was asked for.
+"""Thresholds and widths of all views together: as many new rows inside as was asked for.
 
 Rows that views were not fitted on are ranked by each view. Taking the same rank as every view's
 threshold gives one nested family of sets; the rank above the one at which ``ceil((n + 1) keep)`` of
 the n rows are inside of all of them makes a new row from the same source stay inside with at least
 that probability (Vovk et al. 2005). Where rows are too few for that, thresholds go beyond the
-largest scores as exponential tails do. The share is raised while rows outside lose too much
-likelihood.
+largest scores as exponential tails do.
+
+Among shares from ``keep`` on and among widths, those at which rows near the data would lose little
+likelihood are looked at, and the pair that tells most synthetic rows from the data is taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +21,15 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
-SHARES = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
-# Nats per row that rows near the data may lose on average.
-BUDGET = 1e-3
-# What a view must add to the synthetic rows that are noticed, to be kept.
-LEAST_GAIN = 0.01
-# d is 1 where a score exceeds its threshold by this share of what that is above the usual score.
-STEEP = 0.5
+SHARES = (0.995, 0.998, 0.999, 0.9995, 1.0)
+# d is 1 where a score exceeds its threshold by so many times what that is above the usual score.
+STEEPS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# Nats per row that rows may lose on average, if all were so many scales further out.
+BUDGET, FURTHER = 2e-3, 2.0
+# What a view must add to the AUROC of synthetic rows, to be kept.
+LEAST_GAIN = 0.005
+# Rows that synthetic ones are told from: at most so many.
+MOST_RANKED = 4000
 
 
 @dataclass(frozen=True)
@@ -48,73 +52,165 @@ class Levels:
         return found
 
 
-def levels(scores: Floats, floors: Sequence[float], keep: float, stretch: float = 1.0) -> Levels:
-    """Thresholds under which a new row is inside of all views with probability ``keep``.
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Scores of rows that the views were not fitted on, ranked once.
 
-    Args:
-        scores: ``(rows, views)`` of rows that the views were not fitted on.
-        floors: ``(views,)`` least widths.
-        keep: The share of rows to be inside.
-        stretch: By which factor thresholds go further from the usual score.
-
-    >>> found = levels(np.arange(99.0)[:, None], [1.0], 0.9)
-    >>> found.thresholds.round(6).tolist(), found.widths.round(6).tolist()
-    ([90.0], [20.5])
+    Attributes:
+        scores: ``(rows, views)``.
+        ordered: The same, each view by itself.
+        places: ``(rows,)`` the largest rank of each row, in order.
+        usual: ``(views,)`` medians.
     """
-    count = len(scores)
-    ranks = rankdata(scores, method="min", axis=0).max(axis=1)
-    needed = min(count, math.ceil((count + 1) * keep))
-    place = int(np.sort(ranks)[needed - 1])
-    # Among n + 1 rows each rank is at most one more, so the next score up is what a new row needs.
-    ordered = np.sort(scores, axis=0)
-    thresholds = ordered[min(place, count - 1)]
-    usual, views = np.median(scores, axis=0), scores.shape[1]
-    share = keep
-    if place >= count:
-        # The largest of n exponential scores lies log(n) scales out, and log(views / (1 - keep))
-        # are needed.
-        needs = math.log(views / (1.0 - min(keep, 1.0 - 1e-4))) / math.log(count + 1)
-        stretch *= max(1.0, needs)
-        share = min(keep, max(0.0, 1.0 - views / (count + 1)))
-    thresholds = usual + stretch * (thresholds - usual)
-    # Room for the rounding of another batch size: the row that sets a threshold is inside.
-    thresholds = thresholds + 1e-9 * (1.0 + np.abs(thresholds))
-    widths = np.maximum(STEEP * (thresholds - usual), floors)
-    return Levels(thresholds, widths, share)
+
+    scores: Floats
+    ordered: Floats
+    places: Floats
+    usual: Floats
+
+    @classmethod
+    def of(cls, scores: Floats) -> Ranked:
+        """Rank scores."""
+        places = np.sort(rankdata(scores, method="min", axis=0).max(axis=1))
+        return cls(scores, np.sort(scores, axis=0), places, np.median(scores, axis=0))
+
+    def further(self) -> Floats:
+        """The scores, if all rows were :data:`FURTHER` scales further out than they are."""
+        beyond = 1.0 + FURTHER / math.log(len(self.scores) + 1)
+        moved: Floats = self.usual + (self.scores - self.usual) * beyond
+        return moved
+
+    def levels(
+        self, floors: Sequence[float], keep: float, stretch: float = 1.0, steep: float = STEEPS[0]
+    ) -> Levels:
+        """Thresholds under which a new row is inside of all views with probability ``keep``.
+
+        Args:
+            floors: ``(views,)`` least widths.
+            keep: The share of rows to be inside.
+            stretch: By which factor thresholds go further from the usual score.
+            steep: Widths, in what thresholds are above the usual score.
+
+        >>> found = Ranked.of(np.arange(99.0)[:, None]).levels([1.0], 0.9)
+        >>> found.thresholds.round(6).tolist(), found.widths.round(6).tolist()
+        ([90.0], [20.5])
+        """
+        count, views = self.scores.shape
+        place = int(self.places[min(count, math.ceil((count + 1) * keep)) - 1])
+        # Among n + 1 rows each rank is at most one more, so the next score up is what a new row
+        # needs.
+        thresholds, share = self.ordered[min(place, count - 1)], keep
+        if place >= count:
+            # The largest of n exponential scores lies log(n) scales out, and
+            # log(views / (1 - keep)) are needed.
+            needs = math.log(views / (1.0 - min(keep, 1.0 - 1e-4))) / math.log(count + 1)
+            stretch *= max(1.0, needs)
+            share = min(keep, max(0.0, 1.0 - views / (count + 1)))
+        thresholds = self.usual + stretch * (thresholds - self.usual)
+        # Room for the rounding of another batch size: the row that sets a threshold is inside.
+        thresholds = thresholds + 1e-9 * (1.0 + np.abs(thresholds))
+        least = np.multiply(floors, steep / STEEPS[0])
+        return Levels(thresholds, np.maximum(steep * (thresholds - self.usual), least), share)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What thresholds cost rows near the data, and what they notice.
+
+    Attributes:
+        scores: ``(rows, views)`` of rows that the views were not fitted on.
+        synthetic: Kind to ``(made, views)`` scores of synthetic rows.
+        bases: ``(made,)`` the row that each of them was made from.
+        p: ``(rows, classes)`` the model's own probabilities; ``None`` for a regressor.
+        labels: ``(rows,)`` classes; without them the model's own probabilities count.
+        unit: h.
+    """
+
+    scores: Floats
+    synthetic: Mapping[str, Floats]
+    bases: NDArray[np.intp]
+    p: Floats | None
+    labels: NDArray[np.int64] | None
+    unit: float
+
+    def temperatures(self, own: Levels, scores: Floats) -> Floats:
+        """``T``, ``(rows,)``."""
+        hot: Floats = 1.0 + np.square(np.maximum(own.distances(scores), 0.0) / self.unit)
+        return hot
+
+    def lost(self, own: Levels, further: Floats) -> float:
+        """Nats that rows lose on average, with a margin.
+
+        The largest of n exponential scores lies log(n) scales above the usual. All rows are taken
+        to be a few scales further out than they are, as if far more of them were outside.
+
+        Args:
+            own: Thresholds.
+            further: ``(rows, views)`` scores of rows that are moved out, of the same views.
+        """
+        if self.p is None:
+            return 0.0
+        hot = self.temperatures(own, further)
+        outside = np.flatnonzero(hot > 1.0)
+        labels = None if self.labels is None else self.labels[outside]
+        change = likelihood_lost(self.p[outside], labels, hot[outside])
+        return float(change.sum()) / len(further)
+
+    def noticed(self, own: Levels, views: Sequence[int]) -> float:
+        """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
+        near = self._uncertainty(own, self.scores[:MOST_RANKED, views], None)
+        found = [
+            _auroc(near, self._uncertainty(own, rows[:, views], self.bases))
+            for rows in self.synthetic.values()
+        ]
+        return float(np.mean(found))
+
+    def _uncertainty(self, own: Levels, scores: Floats, places: NDArray[np.intp] | None) -> Floats:
+        hot = self.temperatures(own, scores)
+        if self.p is None:
+            return -1.0 / hot
+        share = 1.0 / self.p.shape[1]
+        top = np.nan_to_num(self.p.max(axis=1), nan=share)
+        top = top[: len(scores)] if places is None else top[places]
+        found: Floats = -(top - share) / hot
+        return found
+
+
+def enough(
+    judge: Judge, views: Sequence[int], floors: Sequence[float], keep: float, stretch: float = 1.0
+) -> tuple[Levels, float]:
+    """The share and the width that notice most, of those at which rows lose little."""
+    least = [floors[view] for view in views]
+    ranked = Ranked.of(judge.scores[:, views])
+    further = ranked.further()
+    best: tuple[Levels, float] | None = None
+    for share, steep in _candidates(keep):
+        own = ranked.levels(least, share, stretch, steep)
+        if judge.lost(own, further) > BUDGET:
+            continue
+        noticed = judge.noticed(own, views)
+        if best is None or noticed > best[1]:
+            best = own, noticed
+    # The last is the widest set, and the one that costs least.
+    return best or (own, judge.noticed(own, views))
 
 
 def choose_views(
-    scores: Floats,
-    synthetic: Mapping[str, Floats],
-    floors: Sequence[float],
-    needed: Sequence[int],
-    keep: float,
-    unit: float,
+    judge: Judge, floors: Sequence[float], needed: Sequence[int], keep: float
 ) -> list[int]:
     """The views that notice synthetic rows which those before them do not.
 
     Args:
-        scores: ``(rows, views)`` of rows that the views were not fitted on.
-        synthetic: Kind to ``(rows, views)`` scores of synthetic rows.
+        judge: Of thresholds.
         floors: ``(views,)`` least widths.
         needed: Views that are kept whatever they notice.
         keep: The share of rows to be inside.
-        unit: h.
     """
     chosen = list(needed)
-
-    def noticed(views: list[int]) -> float:
-        own = levels(scores[:, views], [floors[view] for view in views], keep)
-        shares = []
-        for rows in synthetic.values():
-            outside = np.maximum(own.distances(rows[:, views]), 0.0) / unit
-            shares.append(1.0 - float((1.0 / (1.0 + outside**2)).mean()))
-        return float(np.mean(shares))
-
-    best = noticed(chosen)
-    left = [view for view in range(scores.shape[1]) if view not in chosen]
+    best = enough(judge, chosen, floors, keep)[1]
+    left = [view for view in range(judge.scores.shape[1]) if view not in chosen]
     while left:
-        found = {view: noticed(sorted([*chosen, view])) for view in left}
+        found = {view: enough(judge, sorted([*chosen, view]), floors, keep)[1] for view in left}
         view = max(left, key=lambda each: found[each])
         if found[view] < best + LEAST_GAIN:
             break
@@ -123,40 +219,31 @@ def choose_views(
     return chosen
 
 
-def enough(
-    scores: Floats,
-    floors: Sequence[float],
-    keep: float,
-    unit: float,
-    lost: Callable[[Floats], float],
-    stretch: float = 1.0,
-) -> Levels:
-    """The smallest share from ``keep`` on at which rows lose little."""
-    found = levels(scores, floors, keep, stretch)
-    for share in (keep, *(each for each in SHARES if each > keep)):
-        found = levels(scores, floors, share, stretch)
-        outside = np.maximum(found.distances(scores), 0.0) / unit
-        if lost(1.0 + np.square(outside)) <= BUDGET:
-            break
-    return found
-
-
-def likelihood_lost(p: Floats, labels: NDArray[np.int64] | None) -> Callable[[Floats], float]:
-    """How many nats rows lose on average when they are mixed at given temperatures.
+def likelihood_lost(p: Floats, labels: NDArray[np.int64] | None, hot: Floats) -> Floats:
+    """How many nats each row loses when it is mixed at a temperature, ``(rows,)``.
 
     Args:
         p: ``(rows, classes)``.
         labels: ``(rows,)`` classes; without them the model's own probabilities count.
+        hot: ``(rows,)`` temperatures.
     """
-    share = 1.0 / p.shape[1]
+    share, tiny = 1.0 / p.shape[1], 1e-12
     p = np.where(np.isfinite(p).all(axis=1, keepdims=True), p, share)
-    tiny = 1e-12
-
-    def lost(temperatures: Floats) -> float:
-        mixed = share + (p - share) / temperatures[:, None]
-        change = np.log(np.maximum(p, tiny)) - np.log(np.maximum(mixed, tiny))
-        if labels is None:
-            return float((p * change).sum(axis=1).mean())
-        return float(change[np.arange(len(p)), labels].mean())
-
+    mixed = share + (p - share) / hot[:, None]
+    change = np.log(np.maximum(p, tiny)) - np.log(np.maximum(mixed, tiny))
+    weights = p if labels is None else np.eye(p.shape[1])[labels]
+    lost: Floats = (weights * change).sum(axis=1)
     return lost
+
+
+def _candidates(keep: float) -> Iterator[tuple[float, float]]:
+    for share in (keep, *(each for each in SHARES if each > keep)):
+        for steep in STEEPS:
+            yield share, steep
+
+
+def _auroc(near: Floats, far: Floats) -> float:
+    """How often one of the second lies above one of the first; ties count half."""
+    ranks = rankdata(np.concatenate([near, far]))[len(near) :]
+    above = float(ranks.sum()) - len(far) * (len(far) + 1) / 2
+    return above / (len(near) * len(far))

@@ -172,7 +172,7 @@ class _Search:
 
 def _middle(covered: Covered) -> tuple[Tensor, Tensor]:
     """Mean and unit of every column."""
-    mean, unit = torch.zeros_like(covered.fill), covered.ranges.unit.clone()
+    mean, unit = torch.zeros_like(covered.fill), covered.ranges.unit.amax(dim=0)
     mean[covered.numeric] = covered.whitened.mean
     mean[covered.other] = covered.centre
     return mean, unit

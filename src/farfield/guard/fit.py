@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 # Views are fitted to a sample of at most so many rows, fewer of wide ones.
 FITTED_ROWS, FITTED_NUMBERS, LEAST_FITTED = 20_000, 10_000_000, 1000
 # With at least so many rows, some are set apart for thresholds; with fewer, every fold in turn.
-SPLIT_ROWS, SET_APART, FOLDS = 4000, 0.25, 5
+SPLIT_ROWS, SET_APART, FOLDS = 4000, 0.25, 10
 BATCH = 4096
 
 
@@ -57,7 +57,7 @@ class Maker:
         own = rows[:, numeric]
         units = fit_units(own, metric)
         narrow = reduce(units, own, self.seed)
-        ranges = Ranges.fit(rows, common=image)
+        ranges = Ranges.fit(rows, common=metric == "isotropic")
         views: list[View] = [ranges]
         if numeric:
             standard = torch.from_numpy(own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,12 +14,12 @@ from torch import nn
 
 from farfield.errors import InputError
 from farfield.estimate import clopper_pearson
-from farfield.guard.calibrate import Levels, choose_views, enough, likelihood_lost
+from farfield.guard.calibrate import STEEPS, Judge, Levels, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered, least_temperature
 from farfield.guard.fit import BATCH, Maker, divide, most_rows, scores
-from farfield.guard.synthetic import synthetic_neighbours
+from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
 from farfield.guard.views.ranges import Ranges
@@ -33,6 +34,8 @@ STRETCHES = (1.0, 1.25, 1.5, 2.0)
 STRETCHED = "held-out rows missed the share at first, and thresholds were moved out by {:g}"
 # Rows that only calibrate: at most so many.
 MOST_SCORED = 50_000
+# Synthetic rows of each kind: about so many.
+MOST_SYNTHETIC = 1000
 
 
 @dataclass(frozen=True)
@@ -85,17 +88,20 @@ def make(
     views = covered.each_view
     floors = [view.floor for view in views]
     needed = [i for i, v in enumerate(views) if isinstance(v, Balls | Ranges | Categories)]
-    chosen = choose_views(found, synthetic, floors, needed, goal.keep, unit)
-    lost = (
-        _nothing
-        if goal.spread
-        else likelihood_lost(ask(places), None if labels is None else labels[places])
+    p, known = (None, None) if goal.spread else (ask(places), labels)
+    judge = Judge(
+        found,
+        synthetic.rows,
+        synthetic.bases,
+        p,
+        None if known is None else known[places],
+        unit,
     )
-    floors, found = [floors[view] for view in chosen], found[:, chosen]
+    chosen = choose_views(judge, floors, needed, goal.keep)
     covered.views = nn.ModuleList([views[view] for view in chosen])
     covered.unit.fill_(unit)
     for stretch in STRETCHES:
-        own = enough(found, floors, goal.keep, unit, lost, stretch)
+        own, _ = enough(judge, chosen, floors, goal.keep, stretch)
         data_radius = _set_levels(covered, own, rows, goal.radii)
         held_out = None if unseen is None else _interval(_inside(covered, unseen))
         if held_out is None or (held_out.high or 1.0) >= goal.keep:
@@ -111,31 +117,23 @@ def make(
     return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
 
 
-def _nothing(_: Floats) -> float:
-    """A wider spread costs no likelihood that is known here."""
-    return 0.0
-
-
-def _cross_fit(
-    maker: Maker, rows: Floats
-) -> tuple[Floats, NDArray[np.intp], dict[str, Floats], Covered]:
+def _cross_fit(maker: Maker, rows: Floats) -> tuple[Floats, NDArray[np.intp], Synthetic, Covered]:
     """Scores of rows by views that have not seen them, their positions, and final views."""
-    parts, places = [], []
-    synthetic: dict[str, Floats] = {}
-    covered = None
+    parts: list[Floats] = []
+    places: list[NDArray[np.intp]] = []
+    made: list[Synthetic] = []
     pairs = list(divide(rows, maker.seed))
     for fitted, scored in pairs:
-        part = maker.fit(rows[fitted])
-        apart = scored[:MOST_SCORED]
-        parts.append(scores(part, rows[apart]))
+        covered = maker.fit(rows[fitted])
+        apart, known = scored[:MOST_SCORED], sum(len(each) for each in places)
+        parts.append(scores(covered, rows[apart]))
         places.append(apart)
-        if not synthetic:
-            made = synthetic_neighbours(rows[apart], maker.columns, maker.seed)
-            synthetic = {kind: scores(part, values) for kind, values in made.items()}
-        covered = part
-    if len(pairs) > 1 or covered is None:
+        few = apart[: math.ceil(MOST_SYNTHETIC / len(pairs))]
+        synthetic = synthetic_neighbours(rows, few, maker.columns, maker.seed + len(made))
+        made.append(synthetic.map(partial(scores, covered)).at(np.arange(len(few)) + known))
+    if len(pairs) > 1:
         covered = maker.fit(rows[: most_rows(rows)])
-    return np.concatenate(parts), np.concatenate(places), synthetic, covered
+    return np.concatenate(parts), np.concatenate(places), Synthetic.all(made), covered
 
 
 def _set_levels(covered: Covered, own: Levels, rows: Floats, radii: float) -> float:
@@ -148,7 +146,7 @@ def _set_levels(covered: Covered, own: Levels, rows: Floats, radii: float) -> fl
     largest = max(float(lengths.max()) if len(lengths) else 0.0, reach / 2, LEAST_RADIUS)
     if not len(covered.numeric):
         return max(largest, covered.radius / radii)
-    rest = math.sqrt(max(0.0, covered.radius**2 - covered.balls.radius(covered.whitened) ** 2))
+    rest = _rest(covered, radii * largest / 2)
     allowed = math.sqrt(max(0.0, (radii * largest) ** 2 - rest**2)) * (1 - 1e-6) - reach
     if not allowed > LEAST_DISTANCE * max(reach, 1e-12):
         least = 1.05 * math.hypot(reach, rest) / max(largest, 1e-300)
@@ -160,6 +158,18 @@ def _set_levels(covered: Covered, own: Levels, rows: Floats, radii: float) -> fl
     balls = covered.balls
     balls.width.fill_(min(float(balls.width), allowed))
     return largest
+
+
+def _rest(covered: Covered, most: float) -> float:
+    """The radius of columns that are not numeric; ranges are narrowed if it leaves no room."""
+    if not len(covered.other):
+        return 0.0
+    ranges, narrowest = covered.ranges, float(covered.ranges.width) * STEEPS[0] / STEEPS[-1]
+    while (rest := ranges.radius(covered.other, covered.centre)) > most:
+        if float(ranges.width) <= narrowest:
+            break
+        ranges.width.mul_(0.5)
+    return rest
 
 
 def _certificate(

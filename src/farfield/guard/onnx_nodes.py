@@ -222,11 +222,12 @@ def _neighbours(nodes: Nodes, view: Any, own: Numbers, place: Names) -> str:
 
 
 def beyond_ranges(nodes: Nodes, own: Numbers, place: Names) -> str:
-    """How far every column is beyond its range, in its unit."""
-    above = nodes.add("Sub", place["rows"], own["high"])
-    below = nodes.add("Sub", own["low"], place["rows"])
-    beyond = nodes.add("Max", nodes.add("Max", above, below), nodes.number(0.0))
-    return nodes.add("Min", nodes.add("Div", beyond, own["unit"]), nodes.number(LARGEST_UNIT))
+    """How far every column is beyond its range, in the unit of that end."""
+    ends = [nodes.array(f"end.{end}", np.array(end, dtype=np.int64)) for end in (0, 1)]
+    low, high = (nodes.add("Gather", own["unit"], end, axis=0) for end in ends)
+    below = nodes.add("Div", nodes.add("Sub", own["low"], place["rows"]), low)
+    above = nodes.add("Div", nodes.add("Sub", place["rows"], own["high"]), high)
+    return nodes.clip(nodes.add("Max", above, below), 0.0, LARGEST_UNIT)
 
 
 def _ranges(nodes: Nodes, _: Any, own: Numbers, place: Names) -> str:

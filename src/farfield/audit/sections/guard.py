@@ -172,8 +172,8 @@ def _certified(safe: AnyGuard, places: Any) -> Floats:
     all other columns hold.
     """
     ranges = safe.covered.ranges
-    room = (float(ranges.threshold) + float(ranges.width)) * ranges.unit.numpy()[places]
-    low, high = ranges.low.numpy()[places] - room, ranges.high.numpy()[places] + room
+    room = (float(ranges.threshold) + float(ranges.width)) * ranges.unit.numpy()[:, places]
+    low, high = ranges.low.numpy()[places] - room[0], ranges.high.numpy()[places] + room[1]
     values: Floats = np.stack([low, high], axis=1)
     return values
 
