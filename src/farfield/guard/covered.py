@@ -12,10 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from farfield.errors import InputError
+from farfield.guard.screen import Screen, Watch, screen_of
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import Units
@@ -23,6 +25,8 @@ from farfield.guard.views.view import Place, Say, View
 
 # What is worst of a row that holds values which are no numbers: no view, but these.
 VALUES = "values"
+# What a quick look can be taken at.
+QUICK = (torch.float32, torch.float64)
 
 
 class Covered(nn.Module):
@@ -61,6 +65,7 @@ class Covered(nn.Module):
             self.register_buffer(name, held, persistent=False)
         self.register_buffer("fill", fill.double())
         self.register_buffer("unit", torch.tensor(unit, dtype=torch.float64))
+        self._quick: tuple[Watch, Screen | None] | None = None
         for view in views:
             view.attach(whitened, reduced or whitened)
 
@@ -123,11 +128,29 @@ class Covered(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        return self.temperature(self.distance(x))
+        screen = self.screen(x)
+        if screen is None:
+            return self.temperature(self.distance(x))
+        inside = screen.inside(x.detach().flatten(1).numpy())
+        found = torch.ones(len(x), dtype=torch.float64)
+        if inside.all():
+            return found
+        rest = torch.from_numpy(np.flatnonzero(~inside))
+        return found.index_put((rest,), self.temperature(self.distance(x[rest])))
 
     def temperature(self, distance: Tensor) -> Tensor:
         """``T = 1 + (relu(d) / h)^2``."""
         return 1.0 + (distance.clamp(min=0.0) / self.unit).square()
+
+    def screen(self, x: Tensor) -> Screen | None:
+        """The quick look at rows, where there is one: never while anything is recorded."""
+        if recorded() or type(x) is not Tensor or x.device.type != "cpu" or x.dtype not in QUICK:
+            return None
+        if x.requires_grad and torch.is_grad_enabled():
+            return None
+        if self._quick is None or not self._quick[0].unchanged(self):
+            self._quick = Watch(self), screen_of(self)
+        return self._quick[1]
 
     def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Distance, and the view and the column that put rows outside, each ``(rows,)``.
@@ -203,9 +226,14 @@ class Covered(nn.Module):
             found.update(array.tobytes())
         return found.hexdigest()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles take their own quick look."""
+        return {**self.__dict__, "_quick": None}
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Covered:
         """Move with the model, but never change type: the proof counts on it."""
         before = {name: value for name, value in self.named_buffers() if value is not None}
+        self._quick = None
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in before.items():
             path, _, last = name.rpartition(".")
@@ -234,3 +262,13 @@ def least_temperature(classes: int, epsilon: float) -> float:
             f"fine and keep their order; ask for epsilon >= {1e-4 / classes:.2g}"
         )
     return (1 - 1 / classes) / epsilon * (1 + 1e-5)
+
+
+def recorded() -> bool:
+    """Whether operations are recorded, for rows that are not those at hand."""
+    return bool(
+        torch._C._get_tracing_state() is not None
+        or torch.compiler.is_compiling()
+        or torch.onnx.is_in_onnx_export()
+        or torch._C._functorch.maybe_current_level() is not None
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, final
 
@@ -16,7 +17,7 @@ from farfield.graph.export import module_dtype
 from farfield.graph.network import Network
 from farfield.guard.certificate import Certificate
 from farfield.guard.columns import Columns
-from farfield.guard.covered import Covered
+from farfield.guard.covered import Covered, recorded
 from farfield.guard.guarded import GuardedProbabilities
 from farfield.guard.members import Held, analysed, class_logits, instance_mean
 from farfield.guard.mix import KEPT_APART, mix, mix_logits
@@ -57,8 +58,9 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         # Distances first: an exported program has the guard around the model, see ``pt2_file``.
         hot = self.covered(x)
         logits = self.unguarded(x)
-        if not _traced() and bool((hot == 1.0).all()) and not bool(torch.isnan(logits).any()):
-            # Nothing to mix. Never while anything is traced, or the guard would be lost in it.
+        # Nothing to mix. Never while anything is traced, or the guard would be lost in it. A sum
+        # that is finite has no NaN in it.
+        if not recorded() and _one(hot.detach()) and math.isfinite(float(logits.detach().sum())):
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
         return mix_logits(logits, hot)
 
@@ -168,11 +170,6 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         self.certificate = Certificate.from_json(bytes(state.tolist()).decode())
 
 
-def _traced() -> bool:
-    """Whether operations are recorded, for rows that are not those at hand."""
-    return bool(
-        torch._C._get_tracing_state() is not None
-        or torch.compiler.is_compiling()
-        or torch.onnx.is_in_onnx_export()
-        or torch._C._functorch.maybe_current_level() is not None
-    )
+def _one(temperatures: Tensor) -> bool:
+    """Whether all are exactly 1; none is below."""
+    return len(temperatures) == 0 or float(temperatures.amax()) == 1.0
