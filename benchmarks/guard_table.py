@@ -39,6 +39,15 @@ def render(numbers: dict[str, Any]) -> list[str]:
     )
     if numbers.get("not_measured"):
         lines += ["", f"Not measured: {'; '.join(numbers['not_measured'])}."]
+    before = numbers.get("from_the_run_before")
+    if before:
+        lines += [
+            "",
+            "Guards were measured again when their calibration changed, with the same networks, "
+            "rows and seeds. From the run before are all other methods, and the guard itself on "
+            f"{', '.join(before['guards'])}; what fewer kept rows would reach on "
+            f"{', '.join(before['fewer kept'])}.",
+        ]
     if numbers.get("from_an_earlier_run"):
         names = "; ".join(numbers["from_an_earlier_run"])
         lines += ["", f"From an earlier run of the same seeds, without attacks: {names}."]
