@@ -15,9 +15,8 @@ says. The proof: ``p' = 1/K + (p - 1/K) / T`` is at most ``1/K + (1 - 1/K) / T``
 * ranges, for columns that are categories: d >= 1 wherever such a column is further from the middle
   of its training range than half of that range plus ``(threshold + width) unit``.
 
-R and T are recomputed from the file's numbers, every inequality is checked, and then the file is
-attacked: d (of ``.onnx`` the guard's own nodes, evaluated here, behind a model that is certain of
-everything) at points beyond R that are chosen to break it.
+R and T are recomputed from the file's numbers, every inequality is checked, the file is attacked: d
+(of ``.onnx`` the guard's own nodes, behind a model that is certain) at points chosen to break it.
 """
 
 import json
@@ -138,9 +137,8 @@ def proven_radius(covered, numbers):
 def distances(covered, numbers, rows):
     """The d of balls and ranges alone: other views can only make it larger."""
     ranges, numeric = of_view(covered, numbers, "ranges"), numeric_columns(covered, numbers)
-    low, high = ranges["unit"]
-    beyond = np.maximum((rows - ranges["high"]) / high, (ranges["low"] - rows) / low)
-    length = np.linalg.norm(np.clip(beyond, 0, LARGEST), axis=1)
+    ends = np.stack([ranges["low"] - rows, rows - ranges["high"]]) / ranges["unit"][:, None]
+    length = np.linalg.norm(np.clip(ends.max(axis=0), 0, LARGEST), axis=1)
     found = [(length - ranges["threshold"]) / ranges["width"]]
     if len(numeric):
         balls, u = of_view(covered, numbers, "balls"), rows[:, numeric] - numbers["whitened.mean"]

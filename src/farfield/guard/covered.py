@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from farfield.errors import InputError
-from farfield.guard.screen import Screen, Watch, screen_of
+from farfield.guard.screen import Screen, Unwritten, screen_of
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import Units
@@ -65,7 +65,7 @@ class Covered(nn.Module):
             self.register_buffer(name, held, persistent=False)
         self.register_buffer("fill", fill.double())
         self.register_buffer("unit", torch.tensor(unit, dtype=torch.float64))
-        self._quick: tuple[Watch, Screen | None] | None = None
+        self._quick: tuple[Unwritten, Screen | None] | None = None
         for view in views:
             view.attach(whitened, reduced or whitened)
 
@@ -149,7 +149,7 @@ class Covered(nn.Module):
         if x.requires_grad and torch.is_grad_enabled():
             return None
         if self._quick is None or not self._quick[0].unchanged(self):
-            self._quick = Watch(self), screen_of(self)
+            self._quick = Unwritten(self), screen_of(self)
         return self._quick[1]
 
     def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

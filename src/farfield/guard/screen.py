@@ -240,7 +240,7 @@ def screen_of(covered: Covered) -> Screen | None:
     )
 
 
-class Watch:
+class Unwritten:
     """Whether the numbers of a covered set are still those that a quick look was made from."""
 
     def __init__(self, covered: Covered) -> None:
