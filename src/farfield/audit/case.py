@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from farfield.audit.models import LoadedModel
 from farfield.audit.opening import fitted
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
-from farfield.data import Source, open_data
+from farfield.audit.telling import by_effect
+from farfield.data import Source, TableColumn, open_data
 from farfield.errors import InputError
 from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
@@ -61,6 +63,11 @@ class Case:
         """Begin a stage; what is returned takes the share of it that is done."""
         self.progress(name, 0.0)
         return lambda done: self.progress(name, done)
+
+    @cached_property
+    def telling(self) -> list[TableColumn]:
+        """Numeric features, those that move the model most first."""
+        return by_effect(self.subject, self.rng)
 
     @property
     def classifies(self) -> bool:

@@ -125,16 +125,23 @@ class Subject:
         places = np.flatnonzero(self.is_free)
         drawn = rng.standard_normal((count, len(places)))
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-        standard = (self.rows.reshape(len(self.rows), -1) - self.mean)[:, places]
-        standard = standard / self.scale[places]
         directions = np.zeros((count, self.is_free.size))
-        if len(standard) > 1 and len(places) <= MOST_WHITENED:
-            covariance, _ = ledoit_wolf(standard)
-            values, vectors = np.linalg.eigh(covariance)
-            root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
-            drawn = drawn @ root
+        if self._root is not None:
+            drawn = drawn @ self._root
         directions[:, places] = drawn * self.scale[places]
         return directions.reshape(count, *self.rows.shape[1:])
+
+    @cached_property
+    def _root(self) -> Floats | None:
+        """``S^(1/2)`` of the free columns in standard deviations; ``None`` for too many."""
+        places = np.flatnonzero(self.is_free)
+        if len(self.rows) < 2 or len(places) > MOST_WHITENED:
+            return None
+        standard = (self.rows.reshape(len(self.rows), -1) - self.mean)[:, places]
+        covariance, _ = ledoit_wolf(standard / self.scale[places])
+        values, vectors = np.linalg.eigh(covariance)
+        root: Floats = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+        return root
 
     def in_deviations(self, directions: Tensor) -> Tensor:
         """``(rays,)`` how many standard deviations one step along a direction is."""

@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from audit_subjects import affine, subject_of
-from farfield.audit.sections.rays import most_telling, ray
+from farfield.audit.sections.rays import ray
 
 
 def test_a_ray_has_its_limit_and_its_exact_first_crossing():
@@ -39,10 +39,3 @@ def test_members_that_part_are_never_settled():
     subject = subject_of(members, np.array([[-1.0], [1.0]]))
     found = ray(subject, "x up", np.array([0.0]), np.array([1.0]))
     assert found.settled == found.final == np.inf
-
-
-def test_the_telling_feature_is_found():
-    rows = np.random.default_rng(0).standard_normal((100, 3))
-    subject = subject_of(affine([[0.0, 5.0, 0.1], [0.0, 0.0, 0.0]], [0.0, 0.0]), rows)
-    names = [feature.name for feature in most_telling(subject, 2, np.random.default_rng(0))]
-    assert names == ["f1", "f2"]

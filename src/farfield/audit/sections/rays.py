@@ -11,7 +11,6 @@ from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
 from farfield.audit.findings import Ray
 from farfield.audit.subject import Floats, Subject
-from farfield.data import TableColumn
 from farfield.exact import FarField, SureFrom, along
 from farfield.levels import SURE
 from farfield.scores import all_scores
@@ -25,8 +24,6 @@ FEATURES, RANDOM = 4, 2
 MOST_UNITS = 20_000
 # How many products of weights and values the last 99.9% of one ray may cost: a second.
 WALKING = 5e9
-# Shuffling more features than this for a choice of pictures is not worth its time.
-MOST_SHUFFLED = 300
 
 
 def compute(case: Case) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def compute(case: Case) -> dict[str, Any]:
     advance = case.stage("rays")
     subject = case.subject
     rays = []
-    chosen = most_telling(subject, FEATURES, case.rng)
+    chosen = case.telling[:FEATURES]
     for index, feature in enumerate(chosen):
         for sign, bound, word in ((1.0, feature.high, "up"), (-1.0, feature.low, "down")):
             if np.isinf(bound):
@@ -108,18 +105,3 @@ def units(subject: Subject) -> int:
             if rule is not None and rule.kind != "affine" and step.shape is not None:
                 total += int(np.prod(step.shape[1:])) * len(group.members)
     return total
-
-
-def most_telling(subject: Subject, count: int, rng: np.random.Generator) -> list[TableColumn]:
-    """The numeric features that move the model most: mean change of p when they are shuffled."""
-    numeric = [feature for feature in subject.moving if not feature.categorical]
-    rows = subject.spread(min(200, max(8, 4_000_000 // subject.centre.size)))
-    before = subject.model.probabilities(rows).mean(dim=0)
-    effect = np.zeros(len(numeric))
-    for index, feature in enumerate(numeric[:MOST_SHUFFLED]):
-        moved = rows.copy()
-        place = feature.places[0]
-        moved[:, place] = moved[rng.permutation(len(rows)), place]
-        after = subject.model.probabilities(moved).mean(dim=0)
-        effect[index] = float((after - before).abs().sum(dim=-1).mean())
-    return [numeric[place] for place in np.argsort(-effect, kind="stable")[:count]]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from farfield.audit.case import Case
 from farfield.audit.findings import Surface
-from farfield.audit.sections.rays import most_telling, units
+from farfield.audit.sections.rays import units
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 from farfield.errors import FarfieldError, InputError
@@ -56,7 +56,7 @@ def compute(case: Case) -> dict[str, Any]:
 
 def _pairs(case: Case) -> list[tuple[TableColumn, TableColumn]]:
     if not case.settings.pairs:
-        return list(combinations(most_telling(case.subject, FEATURES, case.rng), 2))
+        return list(combinations(case.telling[:FEATURES], 2))
     by_name = {each.name: each for each in case.subject.moving if not each.categorical}
     for pair in case.settings.pairs:
         unknown = [name for name in pair if name not in by_name]
