@@ -186,7 +186,7 @@ def _starts(
     mean, unit = _middle(covered)
     columns = len(mean)
     picked = torch.randperm(columns, generator=generator)[: SHARE * restarts]
-    axes = torch.eye(columns, dtype=torch.float64)[picked] * unit
+    axes = torch.nn.functional.one_hot(picked, columns).double() * unit
     random = torch.randn(restarts, columns, generator=generator, dtype=torch.float64) * unit
     ways = {"axes": torch.cat([axes, -axes]), "random": random}
     if len(covered.other) == 0:
