@@ -12,6 +12,7 @@ from farfield.audit.families import affordable, in_common, settled
 from farfield.audit.findings import Ray
 from farfield.audit.subject import Floats, Subject
 from farfield.exact import FarField, SureFrom, along
+from farfield.exact.ray.stretches import kinks
 from farfield.levels import SURE
 from farfield.scores import all_scores
 
@@ -95,13 +96,5 @@ def _first(subject: Subject, origin: Floats, direction: Floats) -> tuple[float |
 
 
 def units(subject: Subject) -> int:
-    """How many numbers the non-affine steps of the network decide on, all instances together."""
-    from farfield.graph.rules import RULES
-
-    total = 0
-    for group in subject.network.groups:
-        for step in group.program.steps:
-            rule = RULES.get(step.target)
-            if rule is not None and rule.kind != "affine" and step.shape is not None:
-                total += int(np.prod(step.shape[1:])) * len(group.members)
-    return total
+    """How many numbers the network decides on, all instances together."""
+    return sum(kinks(group.program) * len(group.members) for group in subject.network.groups)

@@ -133,11 +133,11 @@ def first_reaching(
                 'torch.set_float32_matmul_precision("highest")'
             )
         if skip is None:
-            skip = reliable and units(walk.program) > MANY_UNITS
+            skip = reliable and kinks(walk.program) > MANY_UNITS
         return search.skipping(once) if skip else search.plainly(once)
 
 
-def units(program: Program) -> int:
+def kinks(program: Program) -> int:
     """How many numbers of a row go through functions with kinks."""
     kinds = ("piecewise affine", "largest")
     return sum(
