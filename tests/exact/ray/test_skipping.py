@@ -133,7 +133,7 @@ def test_large_networks_skip_by_themselves(monkeypatch):
     network = captured("image", 0)
     origin, direction = ray_of(network, 2)
     program = network.groups[0].program
-    assert stretches.units(program) == 4 * 12 * 12 + 4 * 6 * 6 + 4 * 4 * 4
+    assert stretches.kinks(program) == 4 * 12 * 12 + 4 * 6 * 6 + 4 * 4 * 4
     assert first_reaching(network, origin, direction, 0.9999).skipped == 0
     monkeypatch.setattr(stretches, "MANY_UNITS", 500)
     assert first_reaching(network, origin, direction, 0.9999).skipped > 0
