@@ -10,7 +10,7 @@ import zipfile
 NUMBERS = [0, 1, -1, 2, 3, 7, 255, 65535, 10**6, 2**31 - 1, 2**40, 2**62, 2**63, -(2**63), 10**30]
 ODD = [
     *NUMBERS, None, True, False, 0.5, -1e308, float("inf"), float("nan"), "", "a", "x" * 5000,
-    "\0", "../../../tmp/executed", "__class__", "os.system", "é\u2028", [], {}, [[]], [1, 2, 3],
+    "\0", "../../../executed", "__class__", "os.system", "é\u2028", [], {}, [[]], [1, 2, 3],
     {"a": {}}, ["x"] * 100,
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from farfield.errors import InputError
+from farfield.levels import KEEP
 
 EXAMPLES = """
 \b
@@ -27,7 +28,7 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors")
 @click.option("--label", help="Column (or npz key) that holds the labels; guessed aloud.")
 @click.option("--radii", default=3.0, show_default=True, help="Data radii of the promise.")
 @click.option("--epsilon", default=0.01, show_default=True, help="No class above 1/K + epsilon.")
-@click.option("--keep", default=0.99, show_default=True, help="Share of new rows left as they are.")
+@click.option("--keep", default=KEEP, show_default=True, help="Share of new rows left as they are.")
 @click.option("--envelope", is_flag=True, help="Leave outputs alone; add inside, distance, ...")
 @click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")

@@ -21,6 +21,7 @@ from farfield.guard.members import Held, Predict, hold, own_probabilities, predi
 from farfield.guard.model import GuardedModel
 from farfield.guard.regressor import GuardedRegressor, Spread, spread_of, target_deviation
 from farfield.guard.views.units import MetricKind
+from farfield.levels import KEEP
 
 Floats = NDArray[np.float64]
 MIN_ROWS = 10
@@ -34,7 +35,7 @@ def guard(
     *,
     radii: float = 3.0,
     epsilon: float = 0.01,
-    keep: float = 0.99,
+    keep: float = KEEP,
     held_out: Any = 0.1,
     labels: Any = None,
     categorical: Categorical | None = None,
@@ -124,7 +125,7 @@ class Options:
 
     radii: float = 3.0
     epsilon: float = 0.01
-    keep: float = 0.99
+    keep: float = KEEP
     held_out: Any = 0.1
     labels: Any = None
     categorical: Categorical | None = None

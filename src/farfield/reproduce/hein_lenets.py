@@ -12,6 +12,7 @@ import torch
 from farfield.estimators.images import ImageSettings
 from farfield.exact import at_infinity, first_reaching
 from farfield.graph import capture
+from farfield.levels import BLIND
 from farfield.objectives import ACET, CEDA, NLL
 from farfield.objectives.attacks_values import log_confidence
 from farfield.reproduce import hein_table_1
@@ -128,7 +129,7 @@ def _follow(settings: Settings, request: RunRequest, trained: Result) -> Result:
     limits = {}
     for family, (start, direction) in rays.items():
         far = at_infinity(network, start, direction)
-        blind = float((far.confidence >= 0.99).double().mean())
+        blind = float((far.confidence >= BLIND).double().mean())
         limits[family] = [blind, float(far.distance(0.999)[0].median())]
     crossings = [
         first_reaching(network, origin, image[None], 0.999).t

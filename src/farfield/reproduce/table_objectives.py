@@ -18,6 +18,7 @@ from farfield.estimators import ReLUClassifier
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import Network, capture
+from farfield.levels import BLIND
 from farfield.objectives import ACET, CEDA, NLL, Objective, TableNoise
 from farfield.report.figure import CLASSES, new_figure
 from farfield.reproduce.drawing import tidy
@@ -50,7 +51,6 @@ TRAINING: dict[str, dict[str, Any]] = {
 NO_FEATURES = {"RecordID", "set", "ICUType", "SAPS_I", "SOFA", "LOS", "Survival", "death"}
 # How far one feature is moved, in standard deviations.
 FAR = (10.0, 100.0, 1000.0)
-BLIND = 0.99
 # What may be lost of the test AUC.
 KEPT = 0.005
 

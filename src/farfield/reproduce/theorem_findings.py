@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from farfield.levels import BLIND
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import TITLES, tidy
 from farfield.reproduce.experiment import Result
@@ -112,7 +113,7 @@ def _table(models: Mapping[str, Result]) -> ResultTable:
         "assumptions of Proposition 2 hold",
         "stay in one region beyond reach",
         "largest reach",
-        "limit confidence at least 0.99",
+        f"limit confidence at least {BLIND}",
         "votes split at infinity",
         "largest entropy at infinity, bits",
         "largest gradient of p at the last factor",
@@ -130,7 +131,7 @@ def _table(models: Mapping[str, Result]) -> ResultTable:
                 float(each["unique"].mean()),
                 float(each["settled"]),
                 float(each["reach"].max()),
-                float((each["confidence"] >= 0.99).mean()),
+                float((each["confidence"] >= BLIND).mean()),
                 float(each["split"].mean()),
                 float(each["limit predictive_entropy"].max()),
                 float(each["gradient p"][-1].max()),

@@ -23,6 +23,7 @@ from farfield.estimators import (
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import capture
+from farfield.levels import BLIND
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings
 from farfield.reproduce.trust_findings import FACTORS, SCORES, find
@@ -237,7 +238,7 @@ def _limits(model: Any, rows: Floats, chosen: Sequence[int], inside: Any) -> Res
         direction = np.zeros_like(moving)
         direction[:, feature] = moving[:, feature]
         far = at_infinity(network, moving, direction)
-        confidence[place] = float((far.confidence >= 0.99).double().mean())
+        confidence[place] = float((far.confidence >= BLIND).double().mean())
         # Factors are one more than the distance in units of the feature's own value.
         settled[place] = float(far.distance(0.999).amax(dim=0).median()) + 1
         for number, score in enumerate(SCORES):
