@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.timing import in_turn
-from farfield.estimators.images.augmentation import augment
+from farfield.estimators.images.training import augment
 from farfield.evaluate.confidence_models import BATCH
 from farfield.evaluate.confidence_table import confidence_table
 from farfield.networks.lenet import lenet

@@ -78,3 +78,20 @@ class UndecidedLimit(FarfieldError, ArithmeticError):  # noqa: N818 - reads as w
 
 class MissingDependency(FarfieldError, ImportError):  # noqa: N818 - reads as what it is
     """An optional package is not installed."""
+
+
+# An attribute, whether its value can be used, and what it must be.
+Check = tuple[str, bool, str]
+
+
+def failures(owner: object, *checks: Check) -> list[str]:
+    """List the attributes that fail their check, each as ``name must be ..., got ...``.
+
+    >>> failures(1 + 2j, ("real", False, "an integer"), ("imag", True, "a number"))
+    ['real must be an integer, got 1.0']
+    """
+    return [
+        f"{name} must be {wanted}, got {getattr(owner, name)!r}"
+        for name, fine, wanted in checks
+        if not fine
+    ]

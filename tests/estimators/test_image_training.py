@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from farfield.errors import InputError, NumericalOverflow
 from farfield.estimators.images import ImageSettings, train_images
-from farfield.estimators.images.augmentation import augment
-from farfield.estimators.images.checkpoint import read_checkpoint
 from farfield.estimators.images.progress import Progress
+from farfield.estimators.images.training import augment, read_checkpoint
 from farfield.objectives import ACET, CEDA
 
 

@@ -17,8 +17,9 @@ from farfield.estimators import (
     RBFClassifier,
     ReLUClassifier,
 )
-from farfield.estimators.methods import Anchored, Architecture
-from farfield.estimators.methods.variational import MixturePrior
+from farfield.estimators.anchored import Anchored
+from farfield.estimators.bayes_by_backprop import MixturePrior
+from farfield.estimators.method import Architecture
 from farfield.networks.parameters import Parameters
 
 

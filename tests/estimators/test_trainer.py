@@ -200,7 +200,7 @@ def test_batches_larger_than_a_block_are_the_same(moons: Any, monkeypatch: Any) 
     X, y = moons
     model = EnsembleClassifier(members=3, epochs=3, dropout=0.1, random_state=0)
     whole = model.fit(X, y).predict_proba(X)
-    monkeypatch.setattr("farfield.estimators.table.BLOCK", 100)
+    monkeypatch.setattr("farfield.estimators.rows.BLOCK", 100)
     monkeypatch.setattr("farfield.estimators.learner.CHUNK", 30)
     np.testing.assert_allclose(model.fit(X, y).predict_proba(X), whole, atol=1e-12)
 

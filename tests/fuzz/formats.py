@@ -23,7 +23,7 @@ from farfield.data.arrays import read_npy
 from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
 from farfield.data.idx import read_idx
 from farfield.estimators import EnsembleClassifier, TemperatureScaling
-from farfield.estimators.images.checkpoint import read_checkpoint, write_checkpoint
+from farfield.estimators.images.training import read_checkpoint, write_checkpoint
 from farfield.guard import load as load_guard
 from fuzz.mutations import (
     any_of,

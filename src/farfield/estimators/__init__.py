@@ -3,12 +3,11 @@
 from farfield.estimators.anchored import AnchoredEnsembleClassifier
 from farfield.estimators.archive import load, save
 from farfield.estimators.bayes_by_backprop import BayesByBackpropClassifier
-from farfield.estimators.calibration_report import CalibrationReport
-from farfield.estimators.ensemble import EnsembleClassifier
+from farfield.estimators.ensemble import EnsembleClassifier, ReLUClassifier
+from farfield.estimators.history import CalibrationReport
 from farfield.estimators.mc_dropout import MCDropoutClassifier
 from farfield.estimators.rbf import RBFClassifier
 from farfield.estimators.regressor import EnsembleRegressor
-from farfield.estimators.relu import ReLUClassifier
 from farfield.estimators.temperature import (
     CalibrationWarning,
     TemperatureScaling,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import InputError
-from farfield.estimators.calibration_report import CalibrationReport
-from farfield.estimators.history import History
+from farfield.estimators.history import CalibrationReport, History
 from farfield.objectives import REGISTRY, Objective, name_of
 
 # Arrays whose items JSON can hold exactly: booleans, integers, floats, text, objects that are text.

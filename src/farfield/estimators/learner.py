@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from farfield.errors import InputError
 from farfield.estimators.archive import save
-from farfield.estimators.methods import Architecture, Method
+from farfield.estimators.method import Architecture, Method
 from farfield.estimators.rows import Scaling, TrainingRows
 from farfield.estimators.settings import TrainingSettings, draw_seed
 from farfield.estimators.trainer import Trainer

@@ -122,3 +122,8 @@ class SGD:
     def state(self) -> dict[str, Tensor]:
         """Return the velocity."""
         return {"velocity": self._velocity}
+
+
+def make_optimizer(name: str, parameters: Parameters, momentum: float) -> Optimizer:
+    """Return ``"adam"``, or ``"sgd"`` with a momentum."""
+    return Adam(parameters) if name == "adam" else SGD(parameters, momentum)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from farfield.errors import InputError
 from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
-from farfield.estimators.methods import Architecture, Method, Plain
+from farfield.estimators.ensemble import Plain
+from farfield.estimators.method import Architecture, Method
 from farfield.estimators.rows import Scaling, TrainingRows
 from farfield.estimators.settings import number_problems
 from farfield.estimators.trainer import Trainer
@@ -39,7 +40,7 @@ class RBFClassifier(NeuralClassifier):
         gamma: Sharpness, in units of the scaled features; ``"auto"`` is ``1 / (2 s^2)`` with
             ``s`` the median distance of a centre to its nearest neighbour.
 
-    Further parameters: see ``farfield.estimators.settings.Settings`` and ``NeuralClassifier``.
+    Further parameters: see ``TrainingSettings`` and ``NeuralClassifier``.
 
     Example:
         >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])

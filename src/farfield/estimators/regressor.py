@@ -11,9 +11,12 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import nn
 
 from farfield.errors import InputError
+from farfield.estimators.anchored import Anchored
 from farfield.estimators.archive import can_be_saved
+from farfield.estimators.ensemble import Plain
 from farfield.estimators.learner import Learner
-from farfield.estimators.methods import Anchored, MCDropout, Method, Plain
+from farfield.estimators.mc_dropout import MCDropout
+from farfield.estimators.method import Method
 from farfield.estimators.mixture import Family, Mixture
 from farfield.estimators.rows import Scaling, TrainingRows, normalize_weights
 from farfield.estimators.settings import count_problems, number_problems
@@ -50,7 +53,7 @@ class EnsembleRegressor(RegressorMixin, Learner):  # type: ignore[misc]  # untyp
         prior_variance: Prior variance of the anchored variant.
         noise: Data noise of the anchored variant.
 
-    Further parameters: see ``farfield.estimators.settings.Settings``.
+    Further parameters: see ``TrainingSettings``.
 
     Example:
         >>> X = np.linspace(-1, 1, 50)[:, None]

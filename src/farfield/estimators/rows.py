@@ -1,5 +1,6 @@
-"""Rows of data as the trainer reads them, and how features are scaled."""
+"""Rows of data as the trainer reads them, how features are scaled, and how rows are shuffled."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import InputError
+from farfield.networks.streams import Streams
+from farfield.objectives import Batch
+from farfield.objectives.likelihood import Likelihood
+
+# Numbers gathered at once; bounds the memory of shuffled copies to 32 MB.
+BLOCK = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +86,92 @@ class Scaling:
 def normalize_weights(weights: NDArray[Any]) -> Tensor:
     """Scale weights to mean one."""
     return torch.from_numpy((weights / weights.mean()).astype(np.float32))
+
+
+class TrainingTable:
+    """All rows side by side, ``[inputs | 1 | targets | weight]``: one gather shuffles them.
+
+    The column of ones makes the inputs homogeneous coordinates, which carry a layer's bias.
+
+    Args:
+        rows: The training data.
+        likelihood: What the network's outputs mean.
+        shuffle: The members' streams for the order of the rows.
+        batch_size: Rows per step; ``None`` for all.
+        balance: Weight classes by the inverse of their count in each batch.
+    """
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        likelihood: Likelihood,
+        shuffle: Streams,
+        batch_size: int | None,
+        *,
+        balance: bool,
+    ) -> None:
+        flat = rows.inputs.flatten(1)
+        columns = [flat, torch.ones(len(rows), 1), rows.targets]
+        self._weighted = rows.weights is not None
+        if rows.weights is not None:
+            columns.append(rows.weights.unsqueeze(1))
+        self._ones = flat.shape[1]
+        self._data = rows.inputs
+        self._range = rows.inputs.amin(0), rows.inputs.amax(0)
+        self.likelihood = likelihood
+        self._targets = rows.targets.shape[1]
+        self._values = torch.cat(columns, dim=1)
+        self._shuffle = shuffle
+        self._batch = len(rows) if batch_size is None else min(batch_size, len(rows))
+        self._balance = balance
+
+    def parts(self) -> Iterator[Tensor]:
+        """Yield one pass over the rows, ``(members, rows, columns)`` at a time."""
+        count, columns = self._values.shape
+        members = len(self._shuffle)
+        if self._batch == count:
+            # The order of the rows of a full batch does not matter.
+            yield self._values.expand(members, count, columns)
+            return
+        order = self._shuffle.permutations(count)
+        block = self._batch * max(1, BLOCK // (members * columns * self._batch))
+        for start in range(0, count, block):
+            chosen = order[:, start : start + block]
+            gathered = self._values.index_select(0, chosen.flatten())
+            yield from torch.split(gathered.view(*chosen.shape, columns), self._batch, dim=1)
+
+    def homogeneous(self, part: Tensor) -> Tensor:
+        """Return the inputs with a column of ones, ``(members, rows, inputs + 1)``."""
+        return part[..., : self._ones + 1]
+
+    def targets(self, part: Tensor) -> Tensor:
+        """Return the targets, ``(members, rows, targets)``."""
+        return part[..., self._ones + 1 : self._ones + 1 + self._targets]
+
+    def weights(self, part: Tensor) -> Tensor | float:
+        """Return the rows' weights in the loss, ``(members, rows)``, or one for all."""
+        rows = part.shape[1]
+        weights = part[..., -1] / rows if self._weighted else 1 / rows
+        if self._balance:
+            targets = self.targets(part)
+            if targets.shape[2] == 1:
+                targets = torch.cat([1 - targets, targets], dim=2)
+            counts = targets.sum(1, keepdim=True)
+            present = (counts > 0).sum(2, keepdim=True)
+            weights = weights * (targets * rows / (counts.clamp_min(1) * present)).sum(2)
+        return weights
+
+    def batch(self, part: Tensor) -> Batch:
+        """Return what objectives are called with."""
+        weights = self.weights(part)
+        if not isinstance(weights, Tensor):
+            weights = part.new_full(part.shape[:2], weights)
+        return Batch(
+            inputs=part[..., : self._ones].reshape(*part.shape[:2], *self._data.shape[1:]),
+            targets=self.targets(part),
+            weights=weights,
+            low=self._range[0],
+            high=self._range[1],
+            likelihood=self.likelihood,
+            data=self._data,
+        )

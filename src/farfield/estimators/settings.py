@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from farfield.errors import InputError
+from farfield.errors import Check, InputError, failures
 from farfield.networks.mlp import Activation
 from farfield.objectives import Objective, ObjectiveName, resolve
 
@@ -70,35 +70,18 @@ class TrainingSettings:
 
     def _problems(self) -> list[str]:
         """List every parameter that cannot be used."""
-        checks: list[tuple[str, bool, str]] = [
-            ("hidden", _all(self.hidden, lambda width: _whole(width, 1)), "positive integers"),
+        fraction = self.validation_fraction
+        return failures(
+            self,
+            ("hidden", _all(self.hidden, lambda width: whole(width, 1)), "positive integers"),
             ("activation", self.activation in ("relu", "leaky_relu"), "'relu' or 'leaky_relu'"),
             ("dropout", _within(self.dropout, 0, 1), "a number in [0, 1)"),
             ("module", self.module is None or callable(self.module), "a function or None"),
-            ("optimizer", self.optimizer in ("adam", "sgd"), "'adam' or 'sgd'"),
-            ("learning_rate", _positive(self.learning_rate), "a positive number"),
-            ("momentum", _within(self.momentum, 0, 1), "a number in [0, 1)"),
-            ("schedule", _all(self.schedule, lambda s: _within(s, 0, 1)), "shares in [0, 1)"),
-            ("schedule_factor", _positive(self.schedule_factor), "a positive number"),
-            ("weight_decay", _within(self.weight_decay, 0, math.inf), "a number >= 0"),
-            (
-                "batch_size",
-                self.batch_size is None or _whole(self.batch_size, 1),
-                "positive or None",
-            ),
-            ("epochs", _whole(self.epochs, 1), "a positive integer"),
-            ("patience", self.patience is None or _whole(self.patience, 1), "positive or None"),
-            (
-                "validation_fraction",
-                _positive(self.validation_fraction) and self.validation_fraction < 1,
-                "a number in (0, 1)",
-            ),
-        ]
-        return [
-            f"{name} must be {wanted}, got {getattr(self, name)!r}"
-            for name, fine, wanted in checks
-            if not fine
-        ]
+            *descent_checks(self),
+            ("batch_size", whole_or_none(self.batch_size), "positive or None"),
+            ("patience", whole_or_none(self.patience), "positive or None"),
+            ("validation_fraction", _positive(fraction) and fraction < 1, "a number in (0, 1)"),
+        )
 
     def _check_settings(self) -> None:
         """Refuse unusable parameters, all of them in one error."""
@@ -108,22 +91,29 @@ class TrainingSettings:
         resolve(self.objective)
 
 
+def descent_checks(settings: Any) -> list[Check]:
+    """What must hold of the constants that training on tables and on images share."""
+    return [
+        ("optimizer", settings.optimizer in ("adam", "sgd"), "'adam' or 'sgd'"),
+        ("learning_rate", _positive(settings.learning_rate), "a positive number"),
+        ("momentum", _within(settings.momentum, 0, 1), "a number in [0, 1)"),
+        ("schedule", _all(settings.schedule, lambda s: _within(s, 0, 1)), "shares in [0, 1)"),
+        ("schedule_factor", _positive(settings.schedule_factor), "a positive number"),
+        ("weight_decay", _within(settings.weight_decay, 0, math.inf), "a number >= 0"),
+        ("epochs", whole(settings.epochs, 1), "a positive integer"),
+    ]
+
+
 def count_problems(settings: TrainingSettings, *names: str) -> list[str]:
     """List the named parameters that are not positive integers."""
-    return [
-        f"{name} must be a positive integer, got {getattr(settings, name)!r}"
-        for name in names
-        if not _whole(getattr(settings, name), 1)
-    ]
+    fine = ((name, whole(getattr(settings, name), 1), "a positive integer") for name in names)
+    return failures(settings, *fine)
 
 
 def number_problems(settings: TrainingSettings, *names: str) -> list[str]:
     """List the named parameters that are not positive finite numbers."""
-    return [
-        f"{name} must be a positive number, got {getattr(settings, name)!r}"
-        for name in names
-        if not _positive(getattr(settings, name))
-    ]
+    fine = ((name, _positive(getattr(settings, name)), "a positive number") for name in names)
+    return failures(settings, *fine)
 
 
 def draw_seed(random_state: RandomState) -> int:
@@ -137,7 +127,7 @@ def draw_seed(random_state: RandomState) -> int:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    if _whole(random_state, 0):
+    if whole(random_state, 0):
         return int(random_state)
     raise InputError(
         f"random_state must be None, an integer >= 0 or a numpy RandomState, got {random_state!r}"
@@ -149,11 +139,16 @@ def _all(values: object, fine: Callable[[object], bool]) -> bool:
     return isinstance(values, Sequence | np.ndarray) and all(fine(value) for value in values)
 
 
-def _whole(value: object, least: int) -> bool:
+def whole(value: object, least: int) -> bool:
     """Tell whether a value is an integer of at least ``least``."""
     return (
         isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
     )
+
+
+def whole_or_none(value: object) -> bool:
+    """Tell whether a value is a positive integer or ``None``."""
+    return value is None or whole(value, 1)
 
 
 def _within(value: object, low: float, high: float) -> bool:

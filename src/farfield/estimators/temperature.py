@@ -19,9 +19,9 @@ from torch.nn import functional
 
 from farfield.errors import InputError
 from farfield.estimators.archive import can_be_saved, save
-from farfield.estimators.calibration_report import CalibrationReport
+from farfield.estimators.ensemble import ReLUClassifier
+from farfield.estimators.history import CalibrationReport
 from farfield.estimators.prediction import InstanceClassifier, probabilities_of
-from farfield.estimators.relu import ReLUClassifier
 from farfield.estimators.settings import RandomState, draw_seed
 from farfield.evaluate import calibration
 from farfield.networks.folding import fold_outputs

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from farfield.errors import InputError
-from farfield.estimators.relu import ReLUClassifier
+from farfield.estimators.ensemble import ReLUClassifier
 from farfield.guard.archive import save
 from farfield.guard.certificate import Certificate
 from farfield.guard.function import GuardedFunction

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, final
 import torch
 from torch import Tensor
 
-from farfield.errors import InputError
+from farfield.errors import InputError, failures
 from farfield.objectives.attacks_climb import Climb, OffsetBox, spread, unit
 from farfield.objectives.attacks_values import Value
 
@@ -65,32 +65,23 @@ class PGD:
     keep: Literal["best", "last"] = "best"
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} must be {wanted}, got {getattr(self, name)!r}"
-            for name, fine, wanted in (
-                ("epsilon", _number(self.epsilon) and self.epsilon >= 0, "a number >= 0"),
-                ("steps", _count(self.steps), "a positive integer"),
-                (
-                    "step_size",
-                    self.step_size is None or (_number(self.step_size) and self.step_size > 0),
-                    "a positive number or None",
-                ),
-                ("norm", self.norm in ("linf", "l2"), "'linf' or 'l2'"),
-                (
-                    "rule",
-                    self.rule in ("constant", "decaying", "halving"),
-                    "'constant', 'decaying' or 'halving'",
-                ),
-                (
-                    "start",
-                    self.start in ("shrunk", "uniform", "centre"),
-                    "'shrunk', 'uniform' or 'centre'",
-                ),
-                ("restarts", _count(self.restarts), "a positive integer"),
-                ("keep", self.keep in ("best", "last"), "'best' or 'last'"),
-            )
-            if not fine
-        ]
+        rules, starts = ("constant", "decaying", "halving"), ("shrunk", "uniform", "centre")
+        size = self.step_size
+        problems = failures(
+            self,
+            ("epsilon", _number(self.epsilon) and self.epsilon >= 0, "a number >= 0"),
+            ("steps", _count(self.steps), "a positive integer"),
+            (
+                "step_size",
+                size is None or (_number(size) and size > 0),
+                "a positive number or None",
+            ),
+            ("norm", self.norm in ("linf", "l2"), "'linf' or 'l2'"),
+            ("rule", self.rule in rules, "'constant', 'decaying' or 'halving'"),
+            ("start", self.start in starts, "'shrunk', 'uniform' or 'centre'"),
+            ("restarts", _count(self.restarts), "a positive integer"),
+            ("keep", self.keep in ("best", "last"), "'best' or 'last'"),
+        )
         if self.keep == "last" and self.rule == "halving":
             problems.append("keep must be 'best' with rule='halving', which goes back to it")
         if problems:

@@ -1,10 +1,10 @@
 """The constants of training on images."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from farfield.errors import InputError
+from farfield.errors import InputError, failures
+from farfield.estimators.settings import descent_checks, whole, whole_or_none
 from farfield.objectives import Objective, ObjectiveName, name_of, resolve
 
 
@@ -49,27 +49,14 @@ class ImageSettings:
 
     def __post_init__(self) -> None:
         resolve(self.objective)
-        problems = [
-            f"{name} must be {wanted}, got {getattr(self, name)!r}"
-            for name, fine, wanted in (
-                ("optimizer", self.optimizer in ("adam", "sgd"), "'adam' or 'sgd'"),
-                ("learning_rate", 0 < self.learning_rate < math.inf, "a positive number"),
-                ("momentum", 0 <= self.momentum < 1, "a number in [0, 1)"),
-                ("schedule", all(0 <= share < 1 for share in self.schedule), "shares in [0, 1)"),
-                ("schedule_factor", 0 < self.schedule_factor < math.inf, "a positive number"),
-                ("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0"),
-                ("batch_size", _whole(self.batch_size, 2), "an integer of at least 2"),
-                ("epochs", _whole(self.epochs, 1), "a positive integer"),
-                (
-                    "epoch_images",
-                    self.epoch_images is None or _whole(self.epoch_images, 1),
-                    "a positive integer or None",
-                ),
-                ("padding", _whole(self.padding, 0), "an integer >= 0"),
-                ("random_state", _whole(self.random_state, 0), "an integer >= 0"),
-            )
-            if not fine
-        ]
+        problems = failures(
+            self,
+            *descent_checks(self),
+            ("batch_size", whole(self.batch_size, 2), "an integer of at least 2"),
+            ("epoch_images", whole_or_none(self.epoch_images), "a positive integer or None"),
+            ("padding", whole(self.padding, 0), "an integer >= 0"),
+            ("random_state", whole(self.random_state, 0), "an integer >= 0"),
+        )
         if problems:
             raise InputError("ImageSettings: " + "; ".join(problems))
 
@@ -90,7 +77,3 @@ class ImageSettings:
             "schedule": list(self.schedule),
             "objective": [name_of(objective), asdict(objective)],
         }
-
-
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

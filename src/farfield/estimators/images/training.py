@@ -6,25 +6,29 @@ with exactly the numbers of a run that was never interrupted.
 """
 
 import copy
+import json
+import math
 import os
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from farfield.archive import Shapes, read_archive, write_archive
 from farfield.errors import InputError, NumericalOverflow
-from farfield.estimators.images.augmentation import augment
-from farfield.estimators.images.checkpoint import read_checkpoint, write_checkpoint
+from farfield.estimators.descent import Descent
 from farfield.estimators.images.progress import Progress
 from farfield.estimators.images.settings import ImageSettings
-from farfield.estimators.optimizers import SGD, Adam, Optimizer, Pull
+from farfield.estimators.optimizers import Pull, make_optimizer
 from farfield.networks.stacked_module import StackedModule
 from farfield.networks.streams import Purpose, Streams
 from farfield.objectives import Batch, resolve
@@ -33,6 +37,9 @@ from farfield.objectives.likelihood import Categorical
 from farfield.objectives.pixels import check_images, to_unit
 
 VERSION = 1
+KEY = "farfield-checkpoint"
+WHAT = "a checkpoint of a training"
+ADVICE = "; give another path, or remove it to start anew"
 
 
 @dataclass(frozen=True)
@@ -129,39 +136,63 @@ class _Run:
         self._images = images
         self._path = None if checkpoint is None else Path(checkpoint)
         parameters = self.stack.parameters
-        self._optimizer: Optimizer = (
-            Adam(parameters) if settings.optimizer == "adam" else SGD(parameters, settings.momentum)
+        self._descent = Descent(
+            self.stack,
+            resolve(settings.objective),
+            make_optimizer(settings.optimizer, parameters, settings.momentum),
+            _weight_decay(self.stack, settings.weight_decay),
         )
-        self._pull = _weight_decay(self.stack, settings.weight_decay)
-        self._objective = resolve(settings.objective)
         with torch.no_grad():
             logits = self.stack.apply(parameters.views, to_unit(images[None, :2]), training=False)
         self._classes = logits.shape[-1]
         self._targets = check_labels(labels, len(images), self._classes)
         self._data = {"shape": list(images.shape), "checksum": _checksum(images, self._targets)}
-        self._leaves = parameters.leaves()
 
     def epoch(self, epoch: int, bar: Progress) -> None:
         """Take one pass over the images and write the checkpoint."""
         settings, start = self._settings, time.perf_counter()
-        rate = settings.rate(epoch)
-        order = self._streams["shuffle"].permutations(len(self._images))[0]
-        order = order[: settings.epoch_images]
-        total = 0.0
-        for step, chosen in enumerate(_batches(order, settings.batch_size)):
-            loss = self._step(chosen, rate, epoch, step)
+        rate, total, seen = settings.rate(epoch), 0.0, []
+
+        def after(chosen: Tensor, losses: Tensor) -> None:
+            nonlocal total
+            loss = float(losses)
+            seen.append(len(chosen))
+            if not math.isfinite(loss):
+                raise NumericalOverflow(self._diverged(loss, epoch, len(seen)))
             total += loss * len(chosen)
             bar.advance(len(chosen), f"epoch {epoch + 1}/{settings.epochs}  loss {loss:.4f}")
-        self.history.append(
-            EpochRecord(
-                epoch + 1,
-                total / len(order),
-                rate,
-                round(time.perf_counter() - start, 3),
-            )
-        )
+
+        self._descent.epoch(self, rate, after)
+        seconds = round(time.perf_counter() - start, 3)
+        self.history.append(EpochRecord(epoch + 1, total / sum(seen), rate, seconds))
         if self._path is not None:
             write_checkpoint(self._path, self._tensors(), self._header(epoch + 1))
+
+    def parts(self) -> Iterator[Tensor]:
+        """Yield the places of the images of each batch, in a fresh order."""
+        order = self._streams["shuffle"].permutations(len(self._images))[0]
+        parts = list(torch.split(order[: self._settings.epoch_images], self._settings.batch_size))
+        if len(parts) > 1 and len(parts[-1]) == 1:
+            # Batch statistics of one image mean nothing, so it joins the batch before.
+            parts[-2:] = [torch.cat(parts[-2:])]
+        yield from parts
+
+    def batch(self, part: Tensor) -> Batch:
+        """Crop and mirror some images."""
+        settings, generator = self._settings, self._streams["augment"].generator(0)
+        inputs = augment(
+            self._images[part], generator, padding=settings.padding, mirror=settings.mirror
+        )
+        targets = functional.one_hot(self._targets[part], self._classes).float()
+        return Batch(
+            inputs=to_unit(inputs)[None],
+            targets=targets[None],
+            weights=torch.full((1, len(part)), 1 / len(part)),
+            low=torch.zeros(()),
+            high=torch.ones(()),
+            likelihood=Categorical(self._classes),
+            data=self._images,
+        )
 
     def resume(self) -> int:
         """Return how many epochs are done already, and take up their state."""
@@ -186,40 +217,6 @@ class _Run:
         self.history = [EpochRecord(**record) for record in header["history"]]
         return int(header["epoch"])
 
-    def _step(self, chosen: Tensor, rate: float, epoch: int, step: int) -> float:
-        """Take one step and return its loss."""
-        settings, parameters = self._settings, self.stack.parameters
-        inputs = augment(
-            self._images[chosen],
-            self._streams["augment"].generator(0),
-            padding=settings.padding,
-            mirror=settings.mirror,
-        )
-        targets = nn.functional.one_hot(self._targets[chosen], self._classes).float()
-        batch = Batch(
-            inputs=to_unit(inputs)[None],
-            targets=targets[None],
-            weights=torch.full((1, len(chosen)), 1 / len(chosen)),
-            low=torch.zeros(()),
-            high=torch.ones(()),
-            likelihood=Categorical(self._classes),
-            data=self._images,
-        )
-        parameters.gradient.zero_()
-        with torch.enable_grad():
-            loss = self._objective(self._network, batch, self.stack.noise).sum()
-            torch.autograd.backward(loss)
-        value = float(loss.detach())
-        if value != value or value in (float("inf"), float("-inf")):
-            raise NumericalOverflow(self._diverged(value, epoch, step))
-        if self._pull is not None:
-            self._pull.add_gradient(parameters)
-        self._optimizer.step(rate)
-        return value
-
-    def _network(self, inputs: Tensor, *, training: bool = True) -> Tensor:
-        return self.stack.apply(self._leaves, inputs, training=training)
-
     def _diverged(self, value: float, epoch: int, step: int) -> str:
         """Say what happened and what is left."""
         if self._path is None:
@@ -229,14 +226,14 @@ class _Run:
         else:
             kept = f"the weights after epoch {epoch} are in {self._path}"
         return (
-            f"training diverged: the loss is {value} in epoch {epoch + 1}, step {step + 1}; "
+            f"training diverged: the loss is {value} in epoch {epoch + 1}, step {step}; "
             f"{kept}; lower learning_rate (now {self._settings.rate(epoch):g})"
         )
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return everything that an epoch changes, by name."""
         buffers = {f"buffer.{i}": buffer for i, buffer in enumerate(self.stack.buffers)}
-        memory = {f"optimizer.{name}": t for name, t in self._optimizer.state().items()}
+        memory = {f"optimizer.{name}": t for name, t in self._descent.optimizer.state().items()}
         return {"values": self.stack.parameters.values, **buffers, **memory}
 
     def _header(self, epoch: int) -> dict[str, Any]:
@@ -249,15 +246,6 @@ class _Run:
             "streams": {name: stream.states() for name, stream in self._streams.items()},
             "history": [asdict(record) for record in self.history],
         }
-
-
-def _batches(order: Tensor, size: int) -> list[Tensor]:
-    """Cut an order into batches; a last one of a single image joins the one before it."""
-    parts = list(torch.split(order, size))
-    if len(parts) > 1 and len(parts[-1]) == 1:
-        # Batch statistics of one image mean nothing.
-        parts[-2:] = [torch.cat(parts[-2:])]
-    return parts
 
 
 def _weight_decay(stack: StackedModule, factor: float) -> Pull | None:
@@ -282,3 +270,53 @@ def _checksum(images: Tensor, labels: Tensor) -> int:
     """Tell one set of images from another."""
     start = zlib.crc32(labels.numpy().tobytes())
     return zlib.crc32(images.contiguous().numpy().tobytes(), start)
+
+
+def augment(
+    images: Tensor, generator: np.random.Generator, *, padding: int = 4, mirror: bool = False
+) -> Tensor:
+    """Return a random crop of every image padded with black, mirrored half of the time.
+
+    Args:
+        images: ``(points, channels, height, width)``, bytes or numbers.
+        generator: Where the random numbers come from.
+        padding: Pixels added on every side before the crop; 0 for no crop.
+        mirror: Whether to mirror left and right.
+
+    >>> images = torch.arange(4.0).view(1, 1, 2, 2)
+    >>> augment(images, np.random.default_rng(0), padding=0).equal(images)
+    True
+    """
+    count, channels, height, width = images.shape
+    if padding:
+        wide = functional.pad(images, (padding,) * 4)
+        corner = torch.from_numpy(generator.integers(2 * padding + 1, size=(2, count)))
+        rows = corner[0, :, None] + torch.arange(height)
+        columns = corner[1, :, None] + torch.arange(width)
+        images = wide[
+            torch.arange(count)[:, None, None, None],
+            torch.arange(channels)[None, :, None, None],
+            rows[:, None, :, None],
+            columns[:, None, None, :],
+        ]
+    if mirror:
+        turned = torch.from_numpy(generator.random(count) < 0.5)
+        images = torch.where(turned[:, None, None, None], images.flip(3), images)
+    return images
+
+
+def write_checkpoint(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
+    """Replace the checkpoint; one that was there stays until the new one is complete."""
+    write_archive(path, tensors, json.dumps(header), KEY)
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the header of a checkpoint, or say what the file is instead."""
+
+    def check(header: Any, _shapes: Shapes) -> dict[str, Any]:
+        if not isinstance(header, dict):
+            raise InputError(f"it is not {WHAT}: its header is no JSON object{ADVICE}")
+        return header
+
+    header, tensors = read_archive(path, check, KEY, WHAT, ADVICE)
+    return tensors, header

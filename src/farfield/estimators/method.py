@@ -1,4 +1,8 @@
-"""What a method is, and the architecture it multiplies."""
+"""How several networks come out of one training, and the architecture that is multiplied.
+
+A method builds the stack that is trained, may pull its weights somewhere, and turns the trained
+stack into instances. Each has a file of its own, with the estimator that is named after it.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
