@@ -116,3 +116,10 @@ def test_quantiles_keep_infinity():
     found = families.quantiles(torch.tensor([1.0, math.inf, 2.0]), (0.05, 0.5, 0.95))
     assert found == (1.0, 2.0, math.inf)
     assert families.quantiles(torch.empty(0), (0.5,)) == ()
+
+
+def test_the_telling_feature_is_found():
+    rows = np.random.default_rng(0).standard_normal((100, 3))
+    subject = subject_of(affine([[0.0, 5.0, 0.1], [0.0, 0.0, 0.0]], [0.0, 0.0]), rows)
+    names = [feature.name for feature in subject.by_effect(np.random.default_rng(0))[:2]]
+    assert names == ["f1", "f2"]

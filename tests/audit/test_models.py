@@ -9,7 +9,8 @@ from sklearn.neural_network import MLPClassifier
 from torch import nn
 
 import farfield as ff
-from farfield.audit.models import load_model
+from farfield.audit.models import call_factories, load_model
+from farfield.audit.opening import open_both
 from farfield.errors import CaptureError, FarfieldError, InputError
 
 
@@ -61,7 +62,11 @@ def test_an_onnx_file_brings_its_labels(tmp_path):
     path = write_onnx(tmp_path / "m.onnx", labels=("a", "b", "c"))
     for named in (path, str(path)):
         model = load_model(named)
-        assert (model.kind, model.class_labels, model.where) == ("onnx", ("a", "b", "c"), str(path))
+        assert (model.kind, model.network.labels, model.where) == (
+            "onnx",
+            ("a", "b", "c"),
+            str(path),
+        )
         assert model.network.input_shape == (2,)
         assert model.estimator is None
 
@@ -73,14 +78,14 @@ def test_an_example_that_does_not_fit_is_left_to_the_caller(tmp_path):
 
 def test_a_pt2_file_is_read(tmp_path):
     model = load_model(write_pt2(tmp_path / "m.pt2"))
-    assert (model.kind, model.class_labels, model.network.classes) == ("pt2", None, 3)
+    assert (model.kind, model.network.labels, model.network.classes) == ("pt2", None, 3)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.farfield", "model"])
 def test_a_saved_estimator_is_known_by_its_content(name, estimator, tmp_path):
     estimator.save(tmp_path / name)
     model = load_model(tmp_path / name)
-    assert (model.kind, model.class_labels) == ("estimator", ("left", "right"))
+    assert (model.kind, model.network.labels) == ("estimator", ("left", "right"))
     assert model.network.instances == 2
     X = np.random.default_rng(1).normal(size=(5, 2))
     np.testing.assert_allclose(model.estimator.predict_proba(X), estimator.predict_proba(X))
@@ -97,13 +102,13 @@ def test_objects_are_captured_with_their_names(estimator):
     fitted = MLPClassifier((3,), solver="lbfgs", max_iter=200, random_state=0)
     fitted.fit(frame, np.arange(30) % 2 + 5)
     model = load_model(fitted)
-    assert (model.kind, model.class_labels, model.feature_names) == (
+    assert (model.kind, model.network.labels, model.network.features) == (
         "object",
         (5, 6),
         ("age", "dose"),
     )
     assert model.estimator is fitted
-    assert load_model(estimator, np.zeros((1, 9))).class_labels == ("left", "right")
+    assert load_model(estimator, np.zeros((1, 9))).network.labels == ("left", "right")
     module = load_model(network(), np.zeros((1, 2)))
     assert (module.where, module.estimator) == ("Sequential", None)
 
@@ -117,7 +122,7 @@ def test_a_folder_is_an_ensemble(tmp_path):
     (tmp_path / "sub").mkdir()
     model = load_model(tmp_path)
     assert (model.kind, model.network.instances) == ("ensemble", 3)
-    assert model.class_labels == model.network.labels == ("a", "b", "c")
+    assert model.network.labels == ("a", "b", "c")
     x = np.ones((1, 2))
     expected = [load_model(tmp_path / name).network.logits(x)[0] for name in ("aa.onnx", "b.onnx")]
     np.testing.assert_allclose(model.network.logits(x)[:2], torch.stack(expected))
@@ -191,11 +196,11 @@ def factory(tmp_path, monkeypatch):
 
 def test_a_factory_runs_only_when_asked(factory):
     with pytest.raises(InputError, match="--allow-code"):
-        load_model(f"{factory}:model", np.zeros((1, 2)))
+        call_factories(f"{factory}:model", allow_code=False)
     assert factory not in sys.modules
     before = list(sys.path)
-    model = load_model(f"{factory}:model", np.zeros((1, 2)), allow_code=True)
-    assert (model.kind, model.network.classes) == ("factory", 3)
+    model, _, _ = open_both(f"{factory}:model", np.zeros((3, 2)), allow_code=True)
+    assert (model.kind, model.where, model.network.classes) == ("factory", f"{factory}:model", 3)
     assert sys.path == before
 
 
@@ -211,13 +216,15 @@ def test_a_factory_runs_only_when_asked(factory):
 )
 def test_a_factory_that_fails_is_reported(name, message, factory):
     with pytest.raises(InputError, match=message):
-        load_model(name, allow_code=True)
+        call_factories(name, allow_code=True)
 
 
 def test_a_factory_inside_a_list_needs_permission_too(factory, tmp_path):
     path = write_onnx(tmp_path / "m.onnx")
     with pytest.raises(InputError, match="--allow-code"):
-        load_model([path, f"{factory}:model"], np.zeros((1, 2)))
+        call_factories([path, f"{factory}:model"], allow_code=False)
+    made = call_factories([path, f"{factory}:model"], allow_code=True)
+    assert load_model(made, np.zeros((1, 2))).network.instances == 2
 
 
 def test_an_unsupported_model_says_why(tmp_path):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import farfield as ff
-from farfield.audit.opening import fitted, open_both
+from farfield.audit.opening import open_both
 from farfield.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -28,15 +28,14 @@ def test_the_model_says_what_the_columns_are(models, members, tmp_path):
         model.save(path)
     rows = FRAME.assign(id=range(60), outcome=LABELS)[["id", "dose", "outcome", "age"]]
     loaded, source, task = open_both(paths[0] if members == 1 else paths, rows)
+    assert loaded.network.instances == members
     assert (source.feature_names, source.label, task) == (
-        ("dose", "age"),
+        ("age", "dose"),
         "outcome",
         "classification",
     )
-    found = fitted(source, loaded, task)
-    assert found.feature_names == ("age", "dose")
-    np.testing.assert_array_equal(found.read().X, FRAME.to_numpy())
-    np.testing.assert_array_equal(found.read().y, LABELS == "yes")
+    np.testing.assert_array_equal(source.read().X, FRAME.to_numpy())
+    np.testing.assert_array_equal(source.read().y, LABELS == "yes")
 
 
 def test_the_data_says_what_the_shape_is(models):
@@ -53,9 +52,8 @@ def test_the_data_says_what_the_shape_is(models):
     ],
 )
 def test_what_does_not_fit_is_named(models, rows, message):
-    loaded, source, task = open_both(models[0], rows)
     with pytest.raises(InputError, match=message):
-        fitted(source, loaded, task)
+        open_both(models[0], rows)
 
 
 def test_what_is_asked_for_is_checked(models):

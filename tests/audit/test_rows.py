@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from farfield.audit.rows import in_order, mean_probabilities
+from farfield.audit.rows import in_order
+from farfield.audit.sections.health import mean_probabilities
 from farfield.errors import InputError
 
 

@@ -11,18 +11,14 @@ import numpy as np
 
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.findings import Task
+from farfield.audit.given_guard import AnyGuard
 from farfield.audit.models import LoadedModel
-from farfield.audit.opening import fitted
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
-from farfield.audit.telling import by_effect
 from farfield.data import Source, TableColumn, open_data
 from farfield.errors import InputError
-from farfield.guard.function import GuardedFunction
-from farfield.guard.model import GuardedModel
 
 Progress = Callable[[str, float], None]
-AnyGuard = GuardedModel | GuardedFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +28,6 @@ class Case:
     Attributes:
         settings: How much to look at.
         loaded: The model.
-        task: Whether it classifies or regresses.
         source: Its data, in the model's layout.
         data: How the user named the data, perhaps a path.
         ood: Out-of-distribution sets, in the same layout.
@@ -47,7 +42,6 @@ class Case:
 
     settings: Settings
     loaded: LoadedModel
-    task: Task
     source: Source
     data: Any
     ood: Mapping[str, Source]
@@ -67,12 +61,12 @@ class Case:
     @cached_property
     def telling(self) -> list[TableColumn]:
         """Numeric features, those that move the model most first."""
-        return by_effect(self.subject, self.rng)
+        return self.subject.by_effect(self.rng)
 
     @property
     def classifies(self) -> bool:
         """Whether there is a confidence to speak of."""
-        return self.task == "classification"
+        return self.subject.task == "classification"
 
     @property
     def is_table(self) -> bool:
@@ -83,27 +77,26 @@ class Case:
 def open_case(
     settings: Settings,
     loaded: LoadedModel,
+    source: Source,
     task: Task,
-    opened: Source,
     *,
     data: Any,
     ood: Mapping[str, Any],
     class_names: Sequence[str] | None,
     **rest: Any,
 ) -> Case:
-    """Fit data to a model, and out-of-distribution sets to the data.
+    """Take a sample of the data, and fit out-of-distribution sets to it.
 
     Args:
         settings: How much to look at.
         loaded: The model.
+        source: Its data, in its layout.
         task: What it does.
-        opened: The data as it was opened, in its own layout.
-        data: How the user named it.
+        data: How the user named the data.
         ood: Names of out-of-distribution sets to their rows or paths.
         class_names: Names of the classes, if the user gave some.
         **rest: Further attributes of the case.
     """
-    source = fitted(opened, loaded, task)
     names = [column.name for column in source.columns]
     others = {
         name: open_data(
@@ -115,9 +108,25 @@ def open_case(
         for name, rows in ood.items()
     }
     rng = np.random.default_rng(settings.seed)
-    classes = _classes(source, loaded, task, class_names)
-    subject = _subject(source, loaded, task, classes, settings, rng)
-    case = Case(settings, loaded, task, source, data, others, subject, rng, **rest)
+    rows = source.sample(settings.samples, random_state=settings.seed)
+    summary = source.summary
+    # Rows come in file order, which may be sorted by class: shuffle, so that any part stands for
+    # the whole.
+    order = rng.permutation(len(rows.X))
+    labelled = task == "classification" and rows.y is not None
+    subject = Subject(
+        model=loaded.network,
+        task=task,
+        classes=_classes(source, loaded, task, class_names),
+        moving=source.columns,
+        rows=np.asarray(rows.X, dtype=float)[order],
+        labels=np.asarray(rows.y)[order] if labelled else None,
+        low=summary.low.reshape(-1),
+        high=summary.high.reshape(-1),
+        mean=summary.mean.reshape(-1),
+        std=summary.std.reshape(-1),
+    )
+    case = Case(settings, loaded, source, data, others, subject, rng, **rest)
     case.warnings.extend(crosscheck(loaded.original, subject, source))
     return case
 
@@ -129,7 +138,7 @@ def _classes(
     network = loaded.network
     if task == "regression":
         return ("mean",) if network.one_logit else ("mean", "scale")
-    known = (given, source.class_names, loaded.class_labels, range(network.classes))
+    known = (given, source.class_names, network.labels, range(network.classes))
     names = tuple(map(str, next(each for each in known if each is not None)))
     if len(names) != network.classes:
         raise InputError(
@@ -137,31 +146,3 @@ def _classes(
             f"{', '.join(names[:8])}; give one name per class in the order of its outputs"
         )
     return names
-
-
-def _subject(
-    source: Source,
-    loaded: LoadedModel,
-    task: Task,
-    classes: tuple[str, ...],
-    settings: Settings,
-    rng: np.random.Generator,
-) -> Subject:
-    rows = source.sample(settings.samples, random_state=settings.seed)
-    summary = source.summary
-    # Rows come in file order, which may be sorted by class: shuffle, so that any part stands for
-    # the whole.
-    order = rng.permutation(len(rows.X))
-    labelled = task == "classification" and rows.y is not None
-    return Subject(
-        model=loaded.network,
-        task=task,
-        classes=classes,
-        moving=source.columns,
-        rows=np.asarray(rows.X, dtype=float)[order],
-        labels=np.asarray(rows.y)[order] if labelled else None,
-        low=summary.low.reshape(-1),
-        high=summary.high.reshape(-1),
-        mean=summary.mean.reshape(-1),
-        std=summary.std.reshape(-1),
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
 
+Evaluate = Callable[[Floats], Any]
 # Rows that a model is asked about before anything is believed of it.
 TRIED = 64
 NUMBERS = {
@@ -94,17 +95,15 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
     if isinstance(model, (str, os.PathLike)):
         made = _of_file(Path(model), source, data)
     elif isinstance(model, nn.Module):
-        made = _Made(_Module(model))
+        made = _Made(partial(_ask_module, model))
     elif hasattr(model, "predict_proba"):
         made = _of_estimator(model, source, data)
     else:
-        frame = _frame_of(source, data)
-        made = _Made(model if frame is None else _Framed(model, frame))
+        made = _Made(_with_frames(model, source, data))
     features = made.features
     rows = np.asarray(source.sample(TRIED).X, dtype=float)
     if features is not None:
-        width = len(features)
-        fitted = source.fit_to(width, feature_names=features)
+        fitted = source.fit_to(len(features), feature_names=features)
         rows = np.asarray(fitted.sample(TRIED).X, dtype=float)
     evaluate, notes = _settled(made.evaluate, rows)
     p = as_distribution(ask(evaluate, rows), len(rows))
@@ -118,105 +117,63 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Made:
-    evaluate: Callable[[Floats], Any]
+class _Made(NamedTuple):
+    evaluate: Evaluate
     labels: tuple[Label, ...] | None = None
     features: tuple[str, ...] | None = None
 
 
-def _settled(
-    evaluate: Callable[[Floats], Any], rows: Floats
-) -> tuple[Callable[[Floats], Any], tuple[str, ...]]:
+def _settled(evaluate: Evaluate, rows: Floats) -> tuple[Evaluate, tuple[str, ...]]:
     """Turn logits into probabilities, where logits are what a model gives on the data."""
     given = ask(evaluate, rows)
     if given.ndim == 1 or given.shape[1:] == (1,):
         if given.min() >= 0 and given.max() <= 1:
             return evaluate, ("its one output is taken as the probability of the second class",)
-        return _Sigmoid(evaluate), ("its one output is taken as a logit: a sigmoid was applied",)
-    is_distribution = given.min() >= -TOLERANCE and np.allclose(
-        given.sum(axis=-1), 1.0, atol=TOLERANCE
-    )
-    if is_distribution:
+        return partial(_sigmoid, evaluate), (
+            "its one output is taken as a logit: a sigmoid was applied",
+        )
+    if given.min() >= -TOLERANCE and np.allclose(given.sum(axis=-1), 1.0, atol=TOLERANCE):
         return evaluate, ()
-    return _Softmax(evaluate), ("its outputs are taken as logits: a softmax was applied",)
+    return partial(_softmax, evaluate), ("its outputs are taken as logits: a softmax was applied",)
 
 
-@dataclass(frozen=True, eq=False)
-class _Softmax:
-    evaluate: Callable[[Floats], Any]
-
-    def __call__(self, rows: Floats) -> Any:
-        return softmax(np.asarray(self.evaluate(rows), dtype=float), axis=-1)
+def _sigmoid(evaluate: Evaluate, rows: Floats) -> Any:
+    return expit(np.asarray(evaluate(rows), dtype=float).reshape(-1))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sigmoid:
-    evaluate: Callable[[Floats], Any]
-
-    def __call__(self, rows: Floats) -> Any:
-        return expit(np.asarray(self.evaluate(rows), dtype=float).reshape(-1))
+def _softmax(evaluate: Evaluate, rows: Floats) -> Any:
+    return softmax(np.asarray(evaluate(rows), dtype=float), axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Module:
-    """A module as it is, in evaluation mode."""
-
-    module: nn.Module
-
-    def __call__(self, rows: Floats) -> Any:
-        kind = module_dtype(self.module, torch.float32)
-        own = torch.from_numpy(rows).to(module_device(self.module), kind)
-        with torch.no_grad(), evaluation_mode(self.module):
-            out = self.module(own)
-        if not isinstance(out, torch.Tensor):
-            raise InputError(
-                f"{type(self.module).__name__} returns {type(out).__name__}; farfield needs one "
-                "array of logits or probabilities, (rows, classes)"
-            )
-        return out.double().cpu().numpy()
-
-
-@dataclass(frozen=True, eq=False)
-class _Framed:
-    """A function of data frames as one of encoded rows."""
-
-    function: Callable[[Any], Any]
-    raw: RawColumns
-
-    def __call__(self, rows: Floats) -> Any:
-        return self.function(self.raw.as_frame(rows))
-
-
-@dataclass(frozen=True, eq=False)
-class _Objects:
-    """A function of arrays of raw values as one of encoded rows."""
-
-    function: Callable[[Any], Any]
-    raw: RawColumns
-
-    def __call__(self, rows: Floats) -> Any:
-        parts = self.raw.as_mapping(rows).values()
-        return self.function(np.stack([part.astype(object) for part in parts], axis=1))
+def _ask_module(module: nn.Module, rows: Floats) -> Any:
+    """What a module returns as it is, in evaluation mode."""
+    kind = module_dtype(module, torch.float32)
+    own = torch.from_numpy(rows).to(module_device(module), kind)
+    with torch.no_grad(), evaluation_mode(module):
+        out = module(own)
+    if not isinstance(out, torch.Tensor):
+        raise InputError(
+            f"{type(module).__name__} returns {type(out).__name__}; farfield needs one array of "
+            "logits or probabilities, (rows, classes)"
+        )
+    return out.double().cpu().numpy()
 
 
 def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
     """A fitted classifier: by its raw columns, by encoded names, or by place."""
-    known = _classes(model)
+    known, predict = _classes(model), model.predict_proba
     names = getattr(model, "feature_names_in_", None)
     columns = {column.name: column for column in source.columns}
     if names is not None:
         wanted = [str(name) for name in names]
-        if all(name in columns for name in wanted):
-            raw = RawColumns.of(wanted, [columns[name] for name in wanted], data)
-            return _Made(_Framed(model.predict_proba, raw), known, raw.features)
-        raw = RawColumns.of(wanted, [TableColumn(name, (0,)) for name in wanted], None)
-        return _Made(_Framed(model.predict_proba, raw), known, tuple(wanted))
-    width = getattr(model, "n_features_in_", None)
-    if width == len(columns) != int(np.prod(source.shape)):
+        own = all(name in columns for name in wanted)
+        described = [columns[name] if own else TableColumn(name, (0,)) for name in wanted]
+        raw = RawColumns.of(wanted, described, data)
+        return _Made(lambda rows: predict(raw.as_frame(rows)), known, raw.features)
+    if getattr(model, "n_features_in_", None) == len(columns) != int(np.prod(source.shape)):
         raw = RawColumns.of(list(columns), list(columns.values()), data)
-        return _Made(_Objects(model.predict_proba, raw), known, raw.features)
-    return _Made(model.predict_proba, known)
+        return _Made(lambda rows: predict(raw.as_objects(rows)), known, raw.features)
+    return _Made(predict, known)
 
 
 def _classes(model: Any) -> tuple[Label, ...] | None:
@@ -225,40 +182,38 @@ def _classes(model: Any) -> tuple[Label, ...] | None:
     return tuple(labels.tolist()) if labels.ndim == 1 and len(labels) else None
 
 
-def _frame_of(source: Source, data: Any) -> RawColumns | None:
-    """The raw columns for a function, if the user's own data is a frame."""
+def _with_frames(function: Evaluate, source: Source, data: Any) -> Evaluate:
+    """A function as one of encoded rows; it takes frames if the user's own data is one."""
     if not hasattr(data, "dtypes") or not hasattr(data, "columns"):
-        return None
-    return RawColumns.of([c.name for c in source.columns], source.columns, data)
+        return function
+    raw = RawColumns.of([column.name for column in source.columns], source.columns, data)
+    return lambda rows: function(raw.as_frame(rows))
 
 
-@dataclass(eq=False)
 class _OnnxRun:
     """An ``.onnx`` file run by onnxruntime; the session is opened where it is needed."""
 
-    path: Path
-    raw: RawColumns | None = None
-    session: Any = field(default=None, repr=False)
-    output: int | None = None
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.raw: RawColumns | None = None
+        self.output: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "raw": self.raw, "session": None, "output": self.output}
+        return {"path": self.path, "raw": self.raw, "output": self.output}
 
-    def open(self) -> Any:
+    @cached_property
+    def session(self) -> Any:
         """The session, opened once."""
-        if self.session is None:
-            self.session = _session(self.path)
-        return self.session
+        return _session(self.path)
 
     def __call__(self, rows: Floats) -> Any:
-        session = self.open()
-        found = [_as_array(each) for each in session.run(None, self._feed(rows))]
+        found = [_as_array(each) for each in self.session.run(None, self._feed(rows))]
         if self.output is None:
             self.output = _scores(found, len(rows), self.path)
         return found[self.output]
 
     def _feed(self, rows: Floats) -> dict[str, NDArray[Any]]:
-        inputs = self.open().get_inputs()
+        inputs = self.session.get_inputs()
         if self.raw is None:
             kind = NUMBERS.get(inputs[0].type, np.float32)
             return {inputs[0].name: rows.astype(kind)}
@@ -293,12 +248,9 @@ def _session(path: Path) -> Any:
 
 
 def _of_file(path: Path, source: Source, data: Any) -> _Made:
-    from farfield.graph.onnx.files import load_file
-    from farfield.graph.onnx.heads import Graph, find_labels
-
-    labels = find_labels(Graph(load_file(path)))
+    _, labels = _outline(path)
     run = _OnnxRun(path)
-    names = [item.name for item in run.open().get_inputs()]
+    names = [item.name for item in run.session.get_inputs()]
     if len(names) == 1:
         return _Made(run, labels)
     columns = {column.name: column for column in source.columns}
@@ -307,25 +259,31 @@ def _of_file(path: Path, source: Source, data: Any) -> _Made:
         raise InputError(
             f"{path} takes the columns {', '.join(names)}; the data has no {', '.join(missing)}"
         )
-    raw = RawColumns.of(names, [columns[name] for name in names], data)
-    return _Made(_OnnxRun(path, raw, run.session), labels, raw.features)
+    run.raw = RawColumns.of(names, [columns[name] for name in names], data)
+    return _Made(run, labels, run.raw.features)
 
 
 def _told_by_file(path: Path) -> Expected | None:
     """The columns of an ``.onnx`` file: one input as wide as a row, or one for every column."""
+    inputs, labels = _outline(path)
+    classes = None if labels is None else len(labels)
+    if len(inputs) > 1:
+        return Expected(len(inputs), tuple(inputs), classes, labels)
+    for shape in inputs.values():
+        if len(shape) == 2 and shape[1] > 0:
+            return Expected(shape[1], None, classes, labels)
+    return None
+
+
+def _outline(path: Path) -> tuple[dict[str, list[int]], tuple[Label, ...] | None]:
+    """The inputs of an ``.onnx`` file with their shapes, and the labels of its classes."""
     from farfield.graph.onnx.files import load_file
     from farfield.graph.onnx.heads import Graph, find_labels
 
     graph = Graph(load_file(path))
     inputs = [each for each in graph.file.model.graph.input if each.name not in graph.initializers]
-    widths = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in inputs]
-    labels = find_labels(graph)
-    known = None if labels is None else len(labels)
-    if len(inputs) > 1:
-        return Expected(len(inputs), tuple(each.name for each in inputs), known, labels)
-    if len(inputs) == 1 and len(widths[0]) == 2 and widths[0][1] > 0:
-        return Expected(widths[0][1], None, known, labels)
-    return None
+    shapes = {each.name: [d.dim_value for d in each.type.tensor_type.shape.dim] for each in inputs}
+    return shapes, find_labels(graph)
 
 
 def _as_array(given: Any) -> NDArray[Any]:

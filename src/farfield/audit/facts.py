@@ -13,31 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from farfield.audit.black_box import BlackBox
 from farfield.audit.findings import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
-from farfield.graph.network import Network
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
 
 
-def weights(model: Network | BlackBox) -> int:
-    """How many numbers all instances of a network have; 0 where nobody can know."""
-    if isinstance(model, BlackBox):
-        return 0
-    return sum(
-        tensor.numel()
-        for group in model.groups
-        for tensor in (
-            *(each for each in group.stacked.values()),
-            *(each for each in group.shared.values() for _ in group.members),
-        )
-    )
-
-
-def model_facts(loaded: LoadedModel, classes: tuple[str, ...]) -> ModelFacts:
+def model_facts(loaded: LoadedModel, subject: Subject) -> ModelFacts:
     """What model was looked at."""
     network = loaded.network
     return ModelFacts(
@@ -45,8 +29,8 @@ def model_facts(loaded: LoadedModel, classes: tuple[str, ...]) -> ModelFacts:
         kind=loaded.kind,
         instances=network.instances,
         inputs=tuple(network.input_shape),
-        classes=classes,
-        parameters=weights(network),
+        classes=subject.classes,
+        parameters=subject.weights,
         notes=tuple(network.notes),
         sha256=_digest(loaded.where),
     )

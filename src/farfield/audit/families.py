@@ -132,6 +132,20 @@ def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -
     return FamilyRays(name, title, origins, directions[moving].reshape(shape), sampled=True)
 
 
+def image_rays(subject: Subject, count: int, rng: np.random.Generator) -> list[FamilyRays]:
+    """Scalings of images, and of uniform noise, as in Hein et al. 2019, Table 2."""
+    images = subject.spread(count)
+    images = images[images.reshape(len(images), -1).any(axis=1)]
+    noise = rng.random((count, *subject.rows.shape[1:]))
+    found = [
+        FamilyRays("noise", "Uniform noise images, scaled up", np.zeros_like(noise[0]), noise, True)
+    ]
+    if len(images):
+        zero = np.zeros_like(images[0])
+        found.insert(0, FamilyRays("scaling", "Images of the data, scaled up", zero, images, True))
+    return found
+
+
 def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
     """Follow a family to infinity, a block of rays at a time, and count."""
     size = max(1, BLOCK // subject.is_free.size)

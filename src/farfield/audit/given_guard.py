@@ -1,4 +1,4 @@
-"""Guarded models that are audited themselves: what is inside of them, and the guard around it.
+"""Guards around models that are audited: taken off, put back, or made.
 
 Whatever is claimed from a guard is proven from its own numbers first, or it is not claimed.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +17,15 @@ import torch
 
 from farfield.audit.black_box import BlackBox
 from farfield.audit.models import LoadedModel
+from farfield.data import TableColumn
 from farfield.errors import InputError
+from farfield.graph.network import Network
 from farfield.guard.archive import is_guard, load
 from farfield.guard.function import GuardedFunction
 from farfield.guard.members import hold
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_read import GuardedFile, is_guarded, read_guarded
+from farfield.guard.protect import guard
 
 AnyGuard = GuardedModel | GuardedFunction
 
@@ -68,6 +71,29 @@ class Given:
             )
         held = hold(network, torch.zeros(2, *network.input_shape))
         return GuardedModel(held, file.covered, file.columns, file.certificate)
+
+
+def guarded(
+    model: Network | BlackBox,
+    columns: Sequence[TableColumn],
+    rows: Any,
+    labels: Any,
+    **promise: Any,
+) -> AnyGuard:
+    """Guard a model on rows of its data; one-hot blocks are categories.
+
+    Args:
+        model: A model of an audit.
+        columns: Of the data; none for images.
+        rows: The data.
+        labels: Of the rows, or ``None``.
+        **promise: Options of :func:`farfield.guard`.
+    """
+    blocks = [list(column.places) for column in columns if column.categorical]
+    asked = (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model
+    safe = guard(asked, rows, labels=labels, categorical=blocks or None, **promise)
+    assert isinstance(safe, GuardedModel | GuardedFunction)
+    return safe
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from farfield.errors import CaptureError, FarfieldError, InputError
 from farfield.estimators import load
 from farfield.files import regular
 from farfield.graph.models import capture
-from farfield.graph.network import Label, Network, join
+from farfield.graph.network import Network, join
 
 Kind = Literal["onnx", "pt2", "estimator", "factory", "ensemble", "object"]
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -38,8 +38,6 @@ class LoadedModel:
         network: The model as a checked op graph, or one that can only be evaluated.
         kind: What it was loaded from.
         where: The path, the factory, or the type of the object that it came from.
-        class_labels: The names of its classes, or ``None`` if nothing says them.
-        feature_names: The names of its features, or ``None``.
         estimator: The fitted object behind it, where there is one.
         original: What it was captured from, where that can be asked for its own predictions.
     """
@@ -47,28 +45,21 @@ class LoadedModel:
     network: Network | BlackBox
     kind: Kind
     where: str
-    class_labels: tuple[Label, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
     estimator: Any = None
     original: Any = None
 
 
-def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> LoadedModel:
+def load_model(model: Any, example: Any = None) -> LoadedModel:
     """Load any model that farfield can follow.
 
     Args:
         model: A path to an ``.onnx`` or ``.pt2`` file or to a saved farfield estimator; a folder
-            of such files, or a list of models, which become the instances of one ensemble; a
-            factory ``package.module:function``, which is imported and called without arguments;
-            or a Python object that :func:`farfield.capture` takes.
+            of such files, or a list of models, which become the instances of one ensemble; or a
+            Python object that :func:`farfield.capture` takes.
         example: One batch of inputs, for models that do not know their input's shape.
-        allow_code: Whether a factory may run.
-
-    Returns:
-        The model.
 
     Raises:
-        InputError: If there is no such model, or a factory was named without ``allow_code``.
+        InputError: If there is no such model.
         CaptureError: If the model cannot be read.
 
     >>> import torch
@@ -76,20 +67,17 @@ def load_model(model: Any, example: Any = None, *, allow_code: bool = False) -> 
     Network(1 instance, 2 inputs, 3 classes, float64)
     """
     if isinstance(model, (list, tuple)):
-        return _ensemble(list(model), f"{len(model)} models", example, allow_code)
+        return _ensemble(list(model), f"{len(model)} models", example)
     if not isinstance(model, (str, os.PathLike)):
         return _from_object(model, example, "object", type(model).__name__)
     path = Path(model)
     if path.is_dir():
-        return _ensemble(_files_in(path), str(path), example, allow_code)
+        return _ensemble(_files_in(path), str(path), example)
     if path.exists():
         return _from_file(regular(path), example)
-    text = os.fspath(model)
-    if isinstance(text, str) and FACTORY.fullmatch(text):
-        return _from_object(call_factory(text, allow_code), example, "factory", text)
     raise InputError(
-        f"there is no model {text!r}; name an .onnx or .pt2 file, a saved farfield estimator, a "
-        "folder of them, or a factory package.module:function"
+        f"there is no model {os.fspath(model)!r}; name an .onnx or .pt2 file, a saved farfield "
+        "estimator, a folder of them, or a factory package.module:function"
     )
 
 
@@ -110,14 +98,7 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
         # The file may leave its input's shape open; the example is only asked then, so that data
         # that does not fit is reported by its columns and not as a bad example.
         network = capture(path, example)
-    return LoadedModel(
-        network,
-        kind,
-        str(path),
-        network.labels,
-        network.features,
-        original=path if kind == "onnx" else None,
-    )
+    return LoadedModel(network, kind, str(path), original=path if kind == "onnx" else None)
 
 
 def _kind_of(path: Path) -> Literal["onnx", "pt2", "estimator"] | None:
@@ -151,13 +132,13 @@ def _files_in(folder: Path) -> list[Path]:
     return models
 
 
-def _ensemble(models: Sequence[Any], where: str, example: Any, allow_code: bool) -> LoadedModel:
+def _ensemble(models: Sequence[Any], where: str, example: Any) -> LoadedModel:
     """Load models as the instances of one; they must agree in inputs and classes."""
     if not models:
         raise InputError("the list of models is empty; name at least one")
     if all(isinstance(model, nn.Module) for model in models):
         return _from_object(list(models), example, "ensemble", where)
-    members = [load_model(model, example, allow_code=allow_code) for model in models]
+    members = [load_model(model, example) for model in models]
     if len(members) == 1:
         return members[0]
     first = members[0]
@@ -169,15 +150,11 @@ def _ensemble(models: Sequence[Any], where: str, example: Any, allow_code: bool)
                 f"{here.classes} classes, {member.where} takes {there.input_shape} and has "
                 f"{there.classes}"
             )
-    labels = _agreed([(member.where, member.class_labels) for member in members], "classes")
-    features = _agreed([(member.where, member.feature_names) for member in members], "features")
+    labels = _agreed([(member.where, member.network.labels) for member in members], "classes")
+    features = _agreed([(member.where, member.network.features) for member in members], "features")
     networks = [member.network for member in members if isinstance(member.network, Network)]
-    network = replace(
-        join([replace(each, labels=None, features=None) for each in networks]),
-        labels=labels,
-        features=features,
-    )
-    return LoadedModel(network, "ensemble", where, labels, features)
+    joined = join([replace(each, labels=None, features=None) for each in networks])
+    return LoadedModel(replace(joined, labels=labels, features=features), "ensemble", where)
 
 
 def _agreed(stated: list[tuple[str, tuple[Any, ...] | None]], what: str) -> Any:
@@ -199,7 +176,16 @@ def _listed(values: tuple[Any, ...]) -> str:
     return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
 
 
-def call_factory(spec: str, allow_code: bool) -> Any:
+def call_factories(model: Any, allow_code: bool) -> Any:
+    """What the factories ``package.module:function`` among models make; others as they are."""
+    if isinstance(model, (list, tuple)):
+        return [call_factories(each, allow_code) for each in model]
+    if isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists():
+        return _call_factory(model, allow_code)
+    return model
+
+
+def _call_factory(spec: str, allow_code: bool) -> Any:
     """Import the user's module and call the function; what it makes is a model."""
     if not allow_code:
         raise InputError(
@@ -238,4 +224,4 @@ def _from_object(model: Any, example: Any, kind: Kind, where: str) -> LoadedMode
     knows_its_shape = hasattr(model, "n_features_in_")
     network = capture(model, None if knows_its_shape else example)
     estimator = model if hasattr(model, "fit") else None
-    return LoadedModel(network, kind, where, network.labels, network.features, estimator, model)
+    return LoadedModel(network, kind, where, estimator, model)

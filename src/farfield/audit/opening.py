@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sklearn.base import is_regressor
@@ -13,7 +12,7 @@ from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.findings import Task
-from farfield.audit.models import FACTORY, Kind, LoadedModel, call_factory, load_model
+from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.data import Expected, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
@@ -43,39 +42,45 @@ def open_both(
         **reading: Options of :func:`farfield.data.open_data`.
 
     Returns:
-        The model, the data in its own layout (see `fitted`), and the task.
-    """
-    loaded = model if isinstance(model, LoadedModel) else _load_alone(model, evidence)
-    regression = _task(model, loaded, task) == "regression"
-    source = open_data(
-        data,
-        labels,
-        label_kind="number" if regression else "class",
-        expected=told(model) if loaded is None else _expected(loaded, regression=regression),
-        **reading,
-    )
-    if loaded is None:
-        loaded = _load_with(model, source, data, evidence, allow_code)
-    return loaded, source, _task(model, loaded, task)
-
-
-def fitted(source: Source, loaded: LoadedModel, task: Task) -> Source:
-    """Return data in a model's layout, its labels as the indices of the model's outputs.
+        The model, the data in its layout with labels as indices of its outputs, and the task.
 
     Raises:
         InputError: Columns that are missing, or too many; labels that the model does not know.
     """
-    network, known = loaded.network, _expected(loaded, regression=task == "regression")
+    if evidence not in get_args(Evidence):
+        options = ", ".join(map(repr, get_args(Evidence)))
+        raise InputError(f"evidence must be one of {options}, got {evidence!r}")
+    made = call_factories(model, allow_code)
+    loaded = made if isinstance(made, LoadedModel) else _load_alone(made, evidence)
+    regression = _task(made, loaded, task) == "regression"
+    source = open_data(
+        data,
+        labels,
+        label_kind="number" if regression else "class",
+        expected=told(made) if loaded is None else _expected(loaded, regression=regression),
+        **reading,
+    )
+    if loaded is None:
+        loaded = _load_with(made, source, data, evidence)
+    if isinstance(model, str) and made is not model:
+        loaded = replace(loaded, kind="factory", where=model)
+    task = _task(made, loaded, task)
+    return loaded, _fitted(source, loaded, task), task
+
+
+def _fitted(source: Source, loaded: LoadedModel, task: Task) -> Source:
+    """Data in a model's layout, its labels as the indices of the model's outputs."""
+    takes, known = loaded.network.input_shape, _expected(loaded, regression=task == "regression")
     found = source.fit_to(
         known.features,
         n_classes=known.classes,
         feature_names=known.names,
         class_labels=known.labels,
     )
-    if tuple(found.shape) != tuple(network.input_shape):
+    if tuple(found.shape) != tuple(takes):
         raise InputError(
-            f"the model takes rows of shape {tuple(network.input_shape)}, the data has "
-            f"{tuple(found.shape)}; pass data in the model's own layout"
+            f"the model takes rows of shape {tuple(takes)}, the data has {tuple(found.shape)}; "
+            "pass data in the model's own layout"
         )
     return found
 
@@ -85,22 +90,17 @@ def _expected(loaded: LoadedModel, *, regression: bool) -> Expected:
     network = loaded.network
     return Expected(
         math.prod(network.input_shape),
-        loaded.feature_names,
+        network.features,
         None if regression else network.classes,
-        None if regression else loaded.class_labels,
+        None if regression else network.labels,
         "median" if TAKES_MISSING in network.notes else own_imputation(loaded.estimator),
     )
 
 
 def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
     """Load a model that knows its input's shape; others wait for a row of the data."""
-    if evidence not in get_args(Evidence):
-        options = ", ".join(map(repr, get_args(Evidence)))
-        raise InputError(f"evidence must be one of {options}, got {evidence!r}")
     members = model if isinstance(model, (list, tuple)) else [model]
     if evidence == "sampled" or any(isinstance(member, nn.Module) for member in members):
-        return None
-    if isinstance(model, str) and FACTORY.fullmatch(model):
         return None
     try:
         return load_model(model)
@@ -109,38 +109,31 @@ def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
         return None
 
 
-def _load_with(
-    model: Any, source: Source, data: Any, evidence: Evidence, allow_code: bool
-) -> LoadedModel:
+def _load_with(model: Any, source: Source, data: Any, evidence: Evidence) -> LoadedModel:
     """Load a model with the help of the data; what cannot be followed can perhaps be asked."""
-    is_factory = isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists()
-    made = call_factory(model, allow_code) if is_factory else model
-    kind: Kind = "factory" if is_factory else "object"
-    where = str(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
+    is_path = isinstance(model, (str, os.PathLike))
+    where = str(model) if is_path else type(model).__name__
     reason = "sampling was asked for"
     if evidence != "sampled":
         try:
-            loaded = load_model(made, example=source.sample(1).X)
-            return replace(loaded, kind=kind, where=where) if is_factory else loaded
+            return load_model(model, example=source.sample(1).X)
         except NotFollowed as error:
-            if evidence == "exact" or not can_be_asked(made):
+            if evidence == "exact" or not can_be_asked(model):
                 raise
             reason = " ".join(error.reason.split())
-    elif not can_be_asked(made):
+    elif not can_be_asked(model):
         raise InputError(
             f"evidence='sampled' needs a model that gives probabilities when asked: a classifier "
             f"with predict_proba, a function, a module or an .onnx file; got {where}"
         )
-    if isinstance(made, (str, os.PathLike)):
-        kind = "onnx"
-    box = black_box(made, source, data, reason)
-    estimator = made if hasattr(made, "fit") else None
-    return LoadedModel(box, kind, where, box.labels, box.features, estimator)
+    box = black_box(model, source, data, reason)
+    estimator = model if hasattr(model, "fit") else None
+    return LoadedModel(box, "onnx" if is_path else "object", where, estimator)
 
 
 def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:
     if task is not None:
-        if task not in ("classification", "regression"):
+        if task not in get_args(Task):
             raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
         return task
     estimator = loaded.estimator if loaded is not None else model

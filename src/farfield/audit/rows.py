@@ -1,20 +1,13 @@
-"""Evaluate a model on many rows, a chunk at a time, here or on a Ray cluster."""
+"""Work on many rows, a chunk at a time, here or on a Ray cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from farfield.audit.black_box import BlackBox
 from farfield.audit.settings import EngineName
 from farfield.errors import InputError, MissingDependency
-from farfield.graph.network import Network
 
-Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 # How many chunks may be under way on a cluster at a time: bounds the memory of the driver.
@@ -57,17 +50,3 @@ def _on_ray(
             yield ray.get(waiting.pop(0))
     for reference in waiting:
         yield ray.get(reference)
-
-
-def outputs(network: Network, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Logits and probabilities of a chunk, ``(instances, rows, classes)`` each."""
-    logits = network.logits(rows)
-    return logits.numpy(), torch.softmax(logits, dim=-1).numpy()
-
-
-def mean_probabilities(
-    model: Network | BlackBox, chunk: tuple[NDArray[Any], Any]
-) -> tuple[Floats, Any]:
-    """Mean probabilities over instances of a chunk, and the labels that came with it."""
-    rows, labels = chunk
-    return model.probabilities(rows).mean(dim=0).numpy(), labels

@@ -8,16 +8,14 @@ from typing import Any
 
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case, Progress, open_case
-from farfield.audit.cautions import cautions
+from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
 from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.findings import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.opening import Evidence, open_both
 from farfield.audit.record import Audit
-from farfield.audit.remedies import remedies
 from farfield.audit.sections import compute
 from farfield.audit.settings import EngineName, Settings
-from farfield.audit.verdicts import guarded_verdict, verdict
 from farfield.data import LabelKind
 
 
@@ -131,12 +129,11 @@ def audit(
             delimiter=delimiter,
             random_state=settings.seed,
         )
-        loaded = given.renamed(loaded)
         case = open_case(
             settings,
-            loaded,
-            task,
+            given.renamed(loaded),
             source,
+            task,
             data=X,
             ood=ood or {},
             class_names=class_names,
@@ -144,30 +141,26 @@ def audit(
             given_guard=given.around(loaded),
             wants_guard=guard or given.guarded,
         )
-        return conclude(case, started)
+        return _conclude(case, started)
 
 
-def conclude(case: Case, started: float) -> Audit:
-    """Compute every part of an audit, and judge.
-
-    Args:
-        case: The model and its data.
-        started: When that began, by ``time.perf_counter``.
-    """
+def _conclude(case: Case, started: float) -> Audit:
+    """Compute every part of an audit, and judge; ``started`` is when that began."""
     found = compute(case)
-    doubts = cautions(found["health"], case.task, case.settings.expected_accuracy)
-    seen_to = None if case.subject.exact else OUTMOST
-    judged = verdict(found["families"], case.settings, case.task, seen_to)
+    subject, settings = case.subject, case.settings
+    seen_to = None if subject.exact else OUTMOST
+    judged = verdict(found["families"], settings, subject.task, seen_to)
     if case.given_guard is not None:
-        judged = guarded_verdict(judged, case.settings, case.given_guard)
+        judged = guarded_verdict(judged, settings, case.given_guard)
+    doubts = cautions(found["health"], subject.task, settings.expected_accuracy)
     return Audit(
         warnings=(*case.warnings, *doubts),
         verdict=judged,
-        task=case.task,
-        model=model_facts(case.loaded, case.subject.classes),
-        data=data_facts(case.source, case.subject, case.data),
-        remedies=remedies(case.task, case.subject),
-        provenance=provenance(case.settings, started),
+        task=subject.task,
+        model=model_facts(case.loaded, subject),
+        data=data_facts(case.source, subject, case.data),
+        remedies=remedies(subject),
+        provenance=provenance(settings, started),
         **found,
     )
 

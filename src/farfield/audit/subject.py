@@ -21,6 +21,11 @@ from farfield.exact.piecewise import require_piecewise_affine
 from farfield.graph.network import Network
 
 Floats = NDArray[np.float64]
+# Above this many columns, directions are scaled column by column: a full covariance costs d^3.
+MOST_WHITENED = 2000
+# To find what tells a model most: how many features are shuffled, in how many rows, and how many
+# numbers that may come to.
+MOST_SHUFFLED, MOST_ROWS, FEWEST_ROWS, MOST_NUMBERS = 300, 200, 8, 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,17 @@ class Subject:
         if isinstance(self.model, BlackBox):
             return look(self.model, origin, direction, self.in_deviations(direction))
         return at_infinity(self.model, origin, direction)
+
+    @property
+    def weights(self) -> int:
+        """How many numbers all instances of a network have; 0 where nobody can know."""
+        if isinstance(self.model, BlackBox):
+            return 0
+        return sum(
+            sum(tensor.numel() for tensor in group.stacked.values())
+            + sum(tensor.numel() for tensor in group.shared.values()) * len(group.members)
+            for group in self.model.groups
+        )
 
     @property
     def is_image(self) -> bool:
@@ -149,6 +165,18 @@ class Subject:
         lengths: Tensor = (directions.flatten(1) / scale).norm(dim=1)
         return lengths
 
-
-# Above this many columns, directions are scaled column by column: a full covariance costs d^3.
-MOST_WHITENED = 2000
+    def by_effect(self, rng: np.random.Generator) -> list[TableColumn]:
+        """Numeric features, by the mean change of ``p`` when they are shuffled, largest first."""
+        numeric = [feature for feature in self.moving if not feature.categorical]
+        tried = numeric[:MOST_SHUFFLED]
+        numbers = self.centre.size * max(1, len(tried))
+        rows = self.spread(int(np.clip(MOST_NUMBERS // numbers, FEWEST_ROWS, MOST_ROWS)))
+        before = self.model.probabilities(rows).mean(dim=0)
+        effect = np.zeros(len(numeric))
+        for index, feature in enumerate(tried):
+            moved = rows.copy()
+            place = feature.places[0]
+            moved[:, place] = moved[rng.permutation(len(rows)), place]
+            after = self.model.probabilities(moved).mean(dim=0)
+            effect[index] = float((after - before).abs().sum(dim=-1).mean())
+        return [numeric[place] for place in np.argsort(-effect, kind="stable")]

@@ -6,11 +6,12 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from farfield.audit.settings import Settings
+from farfield.cli import options
 from farfield.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,15 +44,7 @@ Examples:
 @click.option(
     "--threshold", default=Settings.threshold, show_default=True, help="Confidence that is blind."
 )
-@click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
-@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
-@click.option(
-    "--impute",
-    type=click.Choice(["mean", "median", "most_frequent"]),
-    help="Fill missing values.",
-)
-@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
+@options.reading
 @click.option(
     "--label-kind", type=click.Choice(["class", "number"]), help="Are labels classes or targets?"
 )
@@ -70,7 +63,7 @@ Examples:
 @click.option(
     "--expected-accuracy", type=click.FloatRange(0, 1), help="Warn if the accuracy is far from it."
 )
-@click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
+@options.allow_code
 @click.option(
     "--evidence",
     type=click.Choice(["auto", "exact", "sampled"]),
@@ -78,40 +71,22 @@ Examples:
     show_default=True,
     help="Refuse, or only evaluate, models that cannot be followed exactly.",
 )
-@click.option("--seed", default=0, show_default=True)
+@options.seed
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
 @click.option("--latex", is_flag=True, help="Print the tables as LaTeX.")
 @click.option("--quiet", is_flag=True, help="Print errors and warnings only.")
 def audit(
     model: tuple[str, ...],
     data: str,
-    label: str | None,
     labels: str | None,
     ood: tuple[str, ...],
     out: Path,
-    max_blind: float | None,
-    threshold: float,
-    schema: Path | None,
-    categorical: tuple[str, ...],
-    ignore: tuple[str, ...],
-    impute: str | None,
-    delimiter: str | None,
-    label_kind: Literal["class", "number"] | None,
     class_names: str | None,
     pair: tuple[str, ...],
-    task: Literal["classification", "regression"] | None,
-    samples: int,
-    directions: int,
-    engine: Literal["local", "ray"],
-    guard: bool,
-    show_rows: bool,
-    expected_accuracy: float | None,
-    allow_code: bool,
-    evidence: Literal["auto", "exact", "sampled"],
-    seed: int,
     as_json: bool,
     latex: bool,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Say what MODEL does far away from its data, and write a report.
 
@@ -120,42 +95,23 @@ def audit(
     Exits with 1 if the blind share is above --max-blind.
     """
     from farfield.audit.run import audit as run
-    from farfield.cli.console import reader_may_leave
-    from farfield.cli.progress import stages
+    from farfield.cli.terminal import reader_may_leave, stages
 
     sets = dict(_named(each) for each in ood)
     pairs = [_pair(each) for each in pair]
     with stages(quiet or as_json) as progress:
-        progress("reading", 0.0)
+        progress("reading")
         found = run(
             model[0] if len(model) == 1 else list(model),
             data,
             labels,
-            threshold=threshold,
             ood=sets,
-            max_blind=max_blind,
-            label=label,
             class_names=class_names.split(",") if class_names else None,
-            schema=schema,
-            categorical=categorical,
-            ignore=ignore,
-            impute=impute,
-            delimiter=delimiter,
-            label_kind=label_kind,
-            task=task,
             pairs=pairs,
-            samples=samples,
-            directions=directions,
-            engine=engine,
-            guard=guard,
-            show_rows=show_rows,
-            expected_accuracy=expected_accuracy,
-            allow_code=allow_code,
-            evidence=evidence,
-            random_state=seed,
             progress=progress,
+            **given,
         )
-        progress("report", 0.0)
+        progress("report")
         found.to_json(out / "audit.json")
         found.to_html(out / "report.html")
     with reader_may_leave():
@@ -195,7 +151,7 @@ def _escaped(text: str, encoding: str | None) -> str:
 
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
-    from farfield.cli.console import Output
+    from farfield.cli.terminal import Output
     from farfield.report.content.listings import warnings
     from farfield.report.latex import audit_tables
     from farfield.report.text import print_audit

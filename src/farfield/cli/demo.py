@@ -29,14 +29,14 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
     index.html with all of them side by side, and far-field.png: the whole plane as a disc whose
     rim is infinity. "farfield reproduce demo" is the same as an experiment.
     """
-    from farfield.cli.progress import stages
+    from farfield.cli.terminal import stages
     from farfield.reproduce import RunRequest
     from farfield.reproduce import demo as experiment
     from farfield.reproduce.runner import run_stages
 
     with stages(quiet) as progress, tempfile.TemporaryDirectory() as scratch:
         request = RunRequest(Path(scratch) / experiment.NAME, seed=seed)
-        done = run_stages(experiment, request, progress=lambda text: progress(text, 0.0))
+        done = run_stages(experiment, request, progress=progress)
         page = experiment.write_reports(done.settings, done.results, out)
     if not quiet:
         _print(experiment.present(done.settings, done.results))
@@ -49,7 +49,7 @@ def _print(findings: Findings) -> None:
     """Print one line per model."""
     from rich.table import Table
 
-    from farfield.cli.console import Output
+    from farfield.cli.terminal import Output
     from farfield.reproduce.findings import format_value
 
     (found,) = findings.tables

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from farfield.cli import options
 from farfield.errors import InputError
 from farfield.levels import KEEP
 
@@ -30,33 +31,22 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors")
 @click.option("--epsilon", default=0.01, show_default=True, help="No class above 1/K + epsilon.")
 @click.option("--keep", default=KEEP, show_default=True, help="Share of new rows left as they are.")
 @click.option("--envelope", is_flag=True, help="Leave outputs alone; add inside, distance, ...")
-@click.option("--schema", type=click.Path(path_type=Path), help="TOML: bounds, units, kinds.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
-@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
-@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
-@click.option("--impute", type=click.Choice(["mean", "median", "most_frequent"]))
-@click.option("--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it.")
-@click.option("--seed", default=0, show_default=True)
+@options.reading
+@options.allow_code
+@options.seed
 @click.option("--json", "as_json", is_flag=True, help="Print the certificate as JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def guard(
     model: tuple[str, ...],
     data: str,
     out: Path,
-    label: str | None,
     radii: float,
     epsilon: float,
     keep: float,
     envelope: bool,
-    schema: Path | None,
-    categorical: tuple[str, ...],
-    ignore: tuple[str, ...],
-    delimiter: str | None,
-    impute: Any,
-    allow_code: bool,
-    seed: int,
     as_json: bool,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Guard MODEL: same classes, same numbers near the data, no confidence far away, by proof.
 
@@ -67,24 +57,17 @@ def guard(
     distance, view, column and guarded are added to them; --keep is then the share of new rows that
     are to be inside, so one minus the rate of false alarms.
     """
-    from farfield.cli.guarding import Request, write_guard
-    from farfield.cli.progress import stages
+    from farfield.cli.guarding import write_guard
+    from farfield.cli.terminal import stages
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"cannot tell the format of {out}; name it .onnx, .pt2 or .safetensors")
     if envelope and out.suffix == ".safetensors":
         raise InputError("an envelope is a model that others run; name the output .onnx or .pt2")
-    request = Request(data, label, schema, categorical, ignore, delimiter, impute, allow_code, seed)
+    promise = {"radii": radii, "epsilon": epsilon, "keep": keep}
     with stages(quiet or as_json) as progress:
         certificate, notes = write_guard(
-            list(model),
-            request,
-            out,
-            progress,
-            envelope=envelope,
-            radii=radii,
-            epsilon=epsilon,
-            keep=keep,
+            list(model), data, out, progress, promise, envelope=envelope, **reading
         )
     for note in notes:
         click.echo(f"farfield: {note}", err=True)

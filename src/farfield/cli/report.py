@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from farfield.cli.audit import show
+
 
 @click.command(epilog="\b\nExample:\n  farfield report farfield-audit/audit.json -o report.html")
 @click.argument("source", type=click.Path(path_type=Path))
@@ -20,8 +22,7 @@ import click
 def report(source: Path, out: Path | None, latex: bool, quiet: bool) -> None:
     """Render SOURCE, an audit.json, as one self-contained page."""
     from farfield.audit.record import Audit
-    from farfield.cli.audit import show
-    from farfield.cli.console import reader_may_leave
+    from farfield.cli.terminal import reader_may_leave
 
     found = Audit.from_json(source)
     page = out or source.with_name("report.html")

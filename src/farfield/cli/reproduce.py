@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -55,6 +54,7 @@ def reproduce(
     jobs: int | None,
 ) -> None:
     """Reproduce a table or figure, or all of them."""
+    from farfield.cli.terminal import stages
     from farfield.reproduce import NAMES, RunRequest, find_experiment
     from farfield.reproduce.runner import run_all, run_experiment
 
@@ -69,21 +69,15 @@ def reproduce(
     if data_dir is None and environment:
         data_dir = Path(environment)
     request = RunRequest(out, quick, seed, data_dir, jobs or os.cpu_count() or 1)
-    if name == "all":
-        experiments = {each: find_experiment(each) for each in NAMES}
-        outcomes = run_all(experiments, request, progress=_say)
-    else:
-        experiment = find_experiment(name)
-        own = RunRequest(out / name, quick, seed, data_dir, request.jobs)
-        outcomes = [run_experiment(experiment, own, progress=_say)]
-    _say("")
+    with stages() as progress:
+        if name == "all":
+            experiments = {each: find_experiment(each) for each in NAMES}
+            outcomes = run_all(experiments, request, progress=progress)
+        else:
+            experiment = find_experiment(name)
+            own = RunRequest(out / name, quick, seed, data_dir, request.jobs)
+            outcomes = [run_experiment(experiment, own, progress=progress)]
     for outcome in outcomes:
         click.echo(outcome.page or f"skipped {outcome.name}: {outcome.reason}")
     if name == "all":
         click.echo(out / "index.html")
-
-
-def _say(text: str) -> None:
-    """Keep one line of a terminal up to date; say nothing when piped."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[2K{text}", nl=False, err=True)

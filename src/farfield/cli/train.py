@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from farfield.cli import options
 from farfield.errors import InputError
 
 METHODS = {
@@ -39,12 +40,8 @@ Examples:
 )
 @click.option("--epochs", type=click.IntRange(min=1), default=None)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
-@click.option("--schema", type=click.Path(path_type=Path), help="TOML: kinds and order of columns.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="A column of categories.")
-@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column to leave out.")
-@click.option("--delimiter", help="What separates columns of CSV; told from the file if not given.")
-@click.option("--impute", type=click.Choice(["mean", "median", "most_frequent"]))
-@click.option("--seed", default=0, show_default=True)
+@options.reading
+@options.seed
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train(
     method: str,
@@ -55,13 +52,9 @@ def train(
     objective: str | None,
     epochs: int | None,
     settings: tuple[str, ...],
-    schema: Path | None,
-    categorical: tuple[str, ...],
-    ignore: tuple[str, ...],
-    delimiter: str | None,
-    impute: Any,
-    seed: int,
+    random_state: int,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Train METHOD on a data file and save it, without pickle, to one file.
 
@@ -70,7 +63,7 @@ def train(
     import numpy as np
 
     from farfield import estimators
-    from farfield.cli.progress import stages
+    from farfield.cli.terminal import stages
     from farfield.data import open_table
 
     given = dict(_setting(text) for text in settings)
@@ -84,24 +77,20 @@ def train(
         raise InputError(
             f"{method} has no parameter {', '.join(unknown)}; it has {', '.join(sorted(known))}"
         )
-    estimator = kind(**given, random_state=seed)
+    estimator = kind(**given, random_state=random_state)
     with stages(quiet) as progress:
-        progress("reading", 0.0)
+        progress("reading")
         source = open_table(
             data,
             label=label,
             label_kind="number" if method == "regressor" else "class",
-            schema=schema,
-            categorical=categorical,
-            ignore=ignore,
-            delimiter=delimiter,
-            impute=impute,
-            random_state=seed,
+            random_state=random_state,
+            **reading,
         )
         rows = source.read()
         names = source.class_names
         y = rows.y if names is None else np.asarray(names)[rows.y]
-        progress("training", 0.0)
+        progress("training")
         estimator.fit(rows.X, y)
     score = estimator.score(rows.X, y)
     # Fitted on an array, so that scikit-learn did not see the names of its columns.

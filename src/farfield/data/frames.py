@@ -56,6 +56,11 @@ class RawColumns:
             place += width
         return found
 
+    def as_objects(self, rows: Floats) -> NDArray[Any]:
+        """Encoded rows as one array of raw values, ``(rows, columns)``."""
+        parts = self.as_mapping(rows).values()
+        return np.stack([part.astype(object) for part in parts], axis=1)
+
     def as_frame(self, rows: Floats) -> Any:
         """Encoded rows as a DataFrame of pandas."""
         try:

@@ -15,7 +15,7 @@ from small_networks import mlp
 
 def described(subject, threshold=0.99):
     steps = []
-    found = table(subject, threshold, 100, steps.append)
+    found = table(subject, threshold, steps.append)
     assert steps[-1] == 1.0
     return found
 

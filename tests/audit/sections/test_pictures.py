@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from audit_subjects import subject_of
-from farfield.audit.sections.pictures import image_rays, pictures, png
+from farfield.audit.families import image_rays
+from farfield.audit.sections.pictures import pictures, png
 
 
 def test_png_is_a_picture_that_others_read(tmp_path):

@@ -11,7 +11,6 @@ from farfield.audit import families
 from farfield.audit.case import Case
 from farfield.audit.families import FamilyRays
 from farfield.audit.findings import Family
-from farfield.audit.sections.pictures import image_rays
 
 # Images are wide: fewer rays per family.
 IMAGE_RAYS = 200
@@ -47,7 +46,7 @@ def _own(case: Case) -> list[FamilyRays | None]:
     """The directions that every model of a kind has."""
     subject, count = case.subject, case.settings.directions
     if subject.is_image:
-        return [*image_rays(subject, min(count, IMAGE_RAYS), case.rng)]
+        return [*families.image_rays(subject, min(count, IMAGE_RAYS), case.rng)]
     title = "From the mean of the data through its own rows"
     return [
         families.axes(subject),

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case
-from farfield.audit.facts import weights
 from farfield.audit.families import WALKING
 from farfield.audit.findings import Feature, Kind, Value
 from farfield.audit.sections.feature_ends import Ends, both_ends
@@ -42,7 +41,7 @@ BLOCK = 1 << 22
 def compute(case: Case) -> dict[str, Any]:
     """The table of features, and the distances of their curves."""
     subject, threshold = case.subject, case.settings.threshold
-    features = table(subject, threshold, weights(subject.model), case.stage("features"))
+    features = table(subject, threshold, case.stage("features"))
     return {"features": features, "curve_steps": curve_steps(subject) if features else ()}
 
 
@@ -54,18 +53,11 @@ def curve_steps(subject: Subject) -> tuple[float, ...]:
 
 
 def table(
-    subject: Subject, threshold: float, cost: int, advance: Callable[[float], None]
+    subject: Subject, threshold: float, advance: Callable[[float], None]
 ) -> tuple[Feature, ...]:
-    """Describe every feature.
-
-    Args:
-        subject: The model and its data.
-        threshold: From which confidence on an end counts as blind.
-        cost: How many weights the model has, all instances together: the cost of one ray.
-        advance: Called with the share of the work that is done.
-    """
+    """Describe every feature; one ray costs as many multiplications as the model has weights."""
     count = max(1, len(subject.moving))
-    rays = min(MOST_RAYS, WORK / max(1, cost)) if subject.exact else MOST_LOOKED_AT
+    rays = min(MOST_RAYS, WORK / max(1, subject.weights)) if subject.exact else MOST_LOOKED_AT
     rows = subject.spread(int(np.clip(rays / (2 * count), 3, MOST_ROWS)))
     numeric = [feature for feature in subject.moving if not feature.categorical]
     size = max(1, BLOCK // (subject.centre.size * 2 * (len(rows) + 1)))

@@ -10,18 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.audit.black_box import BlackBox
-from farfield.audit.case import AnyGuard, Case
+from farfield.audit.case import Case
 from farfield.audit.families import share_value
 from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
+from farfield.audit.given_guard import AnyGuard, guarded
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import InputError
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
 from farfield.guard.falsify import falsify
-from farfield.guard.function import GuardedFunction
 from farfield.guard.model import GuardedModel
-from farfield.guard.protect import guard
 
 Pair = tuple[float, float]
 # Of the sampled rows, every fifth is kept out of the guard and only compared on.
@@ -36,25 +34,6 @@ MOST_OUT = 2000
 BATCH, REPEATS = 1000, 4
 # The attack on the guard: of wide rows there are fewer starts, and fewer steps from each.
 ATTACKED, RESTARTS, STEPS, FEWEST_STEPS, WIDE = 32_000, (2, 64), 60, 5, 500
-
-
-def guarded(
-    subject: Subject, rows: Floats, labels: Any, *, radii: float, epsilon: float, seed: int
-) -> AnyGuard:
-    """Guard a subject's model on rows of its data; one-hot blocks are categories."""
-    blocks = [list(feature.places) for feature in subject.moving if feature.categorical]
-    model = subject.model
-    safe = guard(
-        (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model,
-        rows,
-        radii=radii,
-        epsilon=epsilon,
-        labels=labels,
-        categorical=blocks or None,
-        random_state=seed,
-    )
-    assert isinstance(safe, GuardedModel | GuardedFunction)
-    return safe
 
 
 def compute(case: Case) -> dict[str, Any]:
@@ -117,9 +96,16 @@ def _guard(case: Case) -> tuple[AnyGuard, NDArray[np.bool_]]:
         return case.given_guard, np.ones_like(apart)
     inside = np.ones_like(apart) if apart.all() else ~apart
     labels = None if subject.labels is None else subject.labels[inside]
-    return guarded(
-        subject, subject.rows[inside], labels, radii=RADII, epsilon=EPSILON, seed=case.settings.seed
-    ), apart
+    safe = guarded(
+        subject.model,
+        subject.moving,
+        subject.rows[inside],
+        labels,
+        radii=RADII,
+        epsilon=EPSILON,
+        random_state=case.settings.seed,
+    )
+    return safe, apart
 
 
 def _blindness(case: Case, safe: AnyGuard, found: Sequence[Family]) -> dict[str, Pair]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
 from farfield.audit.findings import Bin, Health
-from farfield.audit.rows import Floats, in_order, mean_probabilities
+from farfield.audit.rows import in_order
 from farfield.audit.settings import EngineName
-from farfield.audit.subject import Subject
+from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import calibration, regression
 from farfield.graph.network import Network
 
@@ -74,6 +75,14 @@ def classification_health(
         mmc=float(p.max(axis=1).mean()),
         baseline=float(np.bincount(y).max() / len(y)),
     )
+
+
+def mean_probabilities(
+    model: Network | BlackBox, chunk: tuple[NDArray[Any], Any]
+) -> tuple[Floats, Any]:
+    """Mean probabilities over instances of a chunk, and the labels that came with it."""
+    rows, labels = chunk
+    return model.probabilities(rows).mean(dim=0).numpy(), labels
 
 
 def _sample_chunks(source: Any, most: int) -> Iterator[tuple[NDArray[Any], Any]]:

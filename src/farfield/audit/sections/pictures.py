@@ -1,4 +1,4 @@
-"""Image models: directions are scalings, noise and other data sets; examples become pictures."""
+"""Examples of an image model: what it says as they are scaled, as pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from farfield.audit.case import Case
-from farfield.audit.families import FamilyRays
 from farfield.audit.findings import Picture
 from farfield.audit.sections.rays import ray
 from farfield.audit.subject import Floats, Subject
@@ -23,20 +22,6 @@ def compute(case: Case) -> dict[str, Any]:
     """A few images and noise images."""
     case.stage("pictures")
     return {"pictures": pictures(case.subject, case.rng)}
-
-
-def image_rays(subject: Subject, count: int, rng: np.random.Generator) -> list[FamilyRays]:
-    """Scalings of images, and of uniform noise, as in Hein et al. 2019, Table 2."""
-    images = subject.spread(count)
-    images = images[images.reshape(len(images), -1).any(axis=1)]
-    noise = rng.random((count, *subject.rows.shape[1:]))
-    found = [
-        FamilyRays("noise", "Uniform noise images, scaled up", np.zeros_like(noise[0]), noise, True)
-    ]
-    if len(images):
-        zero = np.zeros_like(images[0])
-        found.insert(0, FamilyRays("scaling", "Images of the data, scaled up", zero, images, True))
-    return found
 
 
 def pictures(subject: Subject, rng: np.random.Generator) -> tuple[Picture, ...]:

@@ -7,7 +7,7 @@ from torch import nn
 
 import farfield as ff
 from audit_subjects import random_subject
-from farfield.audit.sections.references import Reference, features, penultimate
+from farfield.audit.sections.detection import Reference, penultimate
 from farfield.networks.lenet import lenet
 
 
@@ -34,7 +34,7 @@ def test_one_row_and_constant_columns():
 def test_penultimate_features_feed_the_last_layer():
     subject = random_subject(hidden=16, members=2)
     body = penultimate(subject.network)
-    inner = features(body, subject.rows[:5])
+    inner = body.logits(subject.rows[:5])[0].numpy()
     assert inner.shape == (5, 16)
     assert (inner >= 0).all()
     group = subject.network.groups[0]
@@ -44,10 +44,10 @@ def test_penultimate_features_feed_the_last_layer():
     torch.testing.assert_close(logits, expected)
 
 
-def test_penultimate_of_an_image_network_is_its_narrowest_late_value():
+def test_penultimate_of_an_image_network_is_what_its_last_layer_reads():
     network = ff.capture(lenet(), torch.zeros(1, 1, 28, 28))
     body = penultimate(network)
-    assert features(body, np.random.default_rng(0).random((2, 1, 28, 28))).shape == (2, 1024)
+    assert body.logits(np.random.default_rng(0).random((2, 1, 28, 28))).shape == (1, 2, 1024)
 
 
 def test_an_affine_model_has_none():
