@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import farfield as ff
-from farfield.audit.black_box import LOOKS, OUTMOST, BlackBox, as_distribution, look
+from farfield.audit.black_box import LOOKS, OUTMOST, BlackBox, look
 from farfield.errors import InputError
 from farfield.evaluate import Estimate
 
@@ -62,20 +62,6 @@ def test_distance_is_the_look_from_which_on_it_was_never_seen_below(trace, level
     start = 0 if not len(below) else below[-1] + 1
     expected = LOOKS[start] if start < len(LOOKS) else np.inf
     assert float(far.distance(level)[0, 0]) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (np.zeros((3, 2)), "add up to"),
-        (np.array([[2.0, -1.0]] * 3), "no probabilities"),
-        (np.ones((2, 2)) / 2, "shape"),
-        (np.ones((3, 2, 2)), "shape"),
-    ],
-)
-def test_what_is_no_distribution_is_refused(given, said):
-    with pytest.raises(InputError, match=said):
-        as_distribution(given, 3)
 
 
 def test_a_model_that_raises_is_named_with_the_size_of_its_rows():

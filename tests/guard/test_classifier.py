@@ -3,12 +3,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from farfield.errors import InputError
 from farfield.estimators import ReLUClassifier
-from farfield.guard import GuardedClassifier
+from farfield.guard import GuardedClassifier, load
+from farfield.guard.files import open_guard
 
 SMALL = ReLUClassifier(hidden=(8,), epochs=30, learning_rate=0.03, batch_size=32, random_state=0)
 # Read without tracing, so that a hundred fits take seconds.
@@ -28,6 +30,18 @@ def test_labels_are_those_of_the_estimator(moons):
     assert (model.predict(far) == model.estimator_.predict(far)).all()
     assert model.predict_proba(X * 1e5).max() <= 0.51
     assert model.certificate_.verify(model.guard_)
+
+
+def test_views_are_saved_without_the_estimator(moons, classifier, tmp_path):
+    model = GuardedClassifier(classifier, prefit=True).fit(moons[0])
+    model.save_views(tmp_path / "views.safetensors")
+    certificate, proof = open_guard(tmp_path / "views.safetensors")
+    assert certificate == model.certificate_
+    assert proof
+    with pytest.raises(InputError, match="no model"):
+        load(tmp_path / "views.safetensors")
+    with pytest.raises(NotFittedError):
+        GuardedClassifier().save_views(tmp_path / "nothing.safetensors")
 
 
 def test_prefit(moons, classifier):

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farfield.distributions import as_distributions
 from farfield.errors import FarfieldError, InputError
 from farfield.graph.network import Label
 from farfield.scores import score_by_name
@@ -26,8 +27,6 @@ OUTMOST = 1e6
 LOOKS = (0.0, *(digit * 10.0**power for power in range(-1, 6) for digit in (1, 2, 5)), OUTMOST)
 # How many numbers the rows of one question may hold.
 CHUNK = 1 << 21
-# How far probabilities may be from a distribution; float32 sums of many trees are this good.
-TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,10 @@ class BlackBox:
         rows = np.asarray(x, dtype=float).reshape(-1, *self.input_shape)
         size = max(1, CHUNK // max(1, int(np.prod(self.input_shape))))
         chunks = (rows[at : at + size] for at in range(0, len(rows), size))
-        parts = [as_distribution(ask(self.evaluate, r), len(r), self.classes) for r in chunks]
+        parts = [
+            as_distributions(both_classes(ask(self.evaluate, r)), len(r), self.classes)
+            for r in chunks
+        ]
         found = np.concatenate(parts) if parts else np.empty((0, self.classes))
         return torch.from_numpy(found)[None]
 
@@ -83,36 +85,15 @@ def ask(evaluate: Callable[[Floats], Any], rows: Floats) -> Floats:
         ) from error
 
 
-def as_distribution(given: Any, rows: int, classes: int | None = None) -> Floats:
-    """Check what a model returned: one distribution for every row.
+def both_classes(given: Floats) -> Floats:
+    """One number for each row as the probability of the second of two classes.
 
-    Raises:
-        InputError: If the shape or the numbers are those of something else.
-
-    >>> as_distribution([0.25, 1.0], 2).tolist()
+    >>> both_classes(np.array([0.25, 1.0])).tolist()
     [[0.75, 0.25], [0.0, 1.0]]
     """
-    p: Floats = np.asarray(given, dtype=float)
-    if p.ndim == 2 and p.shape[1] == 1:
-        p = p[:, 0]
-    if p.ndim == 1 and classes in (None, 2):
-        p = np.stack([1.0 - p, p], axis=1)
-    if p.ndim != 2 or len(p) != rows or (classes is not None and p.shape[1] != classes):
-        wanted = "classes" if classes is None else classes
-        raise InputError(
-            f"the model returned an array of shape {np.shape(given)} for {rows} rows; farfield "
-            f"needs probabilities of shape ({rows}, {wanted})"
-        )
-    known = p[~np.isnan(p).any(axis=1)]
-    off = np.abs(known.sum(axis=1) - 1.0)
-    if (known < -TOLERANCE).any() or (off > TOLERANCE).any():
-        raise InputError(
-            f"the model returned numbers that are no probabilities: they go from {known.min():.4g} "
-            f"to {known.max():.4g}, rows add up to between {known.sum(axis=1).min():.4g} and "
-            f"{known.sum(axis=1).max():.4g}; return predict_proba or a softmax of the logits"
-        )
-    # Sums of many trees in float32 leave [0, 1] by a rounding error.
-    return np.clip(p, 0.0, 1.0)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    return np.stack([1.0 - given, given], axis=1) if given.ndim == 1 else given
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from torch import nn
 
-from farfield.audit.black_box import TOLERANCE, BlackBox, Floats, as_distribution, ask
+from farfield.audit.black_box import BlackBox, Floats, ask, both_classes
 from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
+from farfield.distributions import TOLERANCE, as_distributions
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
@@ -106,7 +107,7 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
         fitted = source.fit_to(len(features), feature_names=features)
         rows = np.asarray(fitted.sample(TRIED).X, dtype=float)
     evaluate, notes = _settled(made.evaluate, rows)
-    p = as_distribution(ask(evaluate, rows), len(rows))
+    p = as_distributions(both_classes(ask(evaluate, rows)), len(rows))
     return BlackBox(
         evaluate,
         rows.shape[1:],

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from farfield.distributions import as_distributions
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.columns import Columns
@@ -93,31 +94,9 @@ def _called(predict: Predict, X: Any, able: NDArray[np.bool_], classes: int) -> 
     if not able.any():
         return np.full((len(able), classes), np.nan)
     if able.all():
-        return check_probabilities(predict(X), len(able), classes)
+        return as_distributions(predict(X), len(able), classes)
     some = X.loc[able] if hasattr(X, "loc") else np.asarray(X)[able]
-    own = check_probabilities(predict(some), int(able.sum()), classes)
+    own = as_distributions(predict(some), int(able.sum()), classes)
     whole = np.full((len(able), own.shape[1]), np.nan, dtype=own.dtype)
     whole[able] = own
     return whole
-
-
-def check_probabilities(values: Any, rows: int, classes: int | None) -> NDArray[Any]:
-    """See that a function returned one distribution for each row."""
-    p = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    if p.ndim != 2 or len(p) != rows or p.shape[1] < 2 or p.shape[1] != (classes or p.shape[1]):
-        expected = f"({rows}, {classes or 'classes'})"
-        raise InputError(
-            f"the model returned an array of shape {p.shape}, expected {expected}: one row of "
-            "probabilities for each row of input"
-        )
-    if p.dtype.kind != "f":
-        raise InputError(f"the model returned {p.dtype}; probabilities are floating-point numbers")
-    good = np.isnan(p).any(axis=1) | (
-        (p >= 0).all(axis=1) & (p <= 1 + 1e-6).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= 1e-3)
-    )
-    if not good.all():
-        worst = p[np.flatnonzero(~good)[0]]
-        raise InputError(
-            f"the model must return probabilities that sum to one; got {worst[:5].tolist()}"
-        )
-    return p

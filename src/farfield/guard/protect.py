@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
+from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, InputError
 from farfield.guard.columns import Categorical, Columns, read_columns
 from farfield.guard.fit import Maker
-from farfield.guard.function import GuardedFunction, check_probabilities
+from farfield.guard.function import GuardedFunction
 from farfield.guard.make import Draft, Goal, make
 from farfield.guard.members import Held, Predict, hold, own_probabilities, predictor
 from farfield.guard.model import GuardedModel
@@ -157,10 +158,10 @@ def guard_function(predict: Predict, X: Any, options: Options) -> GuardedFunctio
     if len(rows) == 0:
         raise InputError("X is empty; pass the rows that the model was trained on")
     first = np.arange(min(2, len(rows)))
-    classes = int(check_probabilities(predict(_some(X, first)), len(first), None).shape[1])
+    classes = int(as_distributions(predict(_some(X, first)), len(first)).shape[1])
 
     def ask(places: NDArray[np.intp]) -> Floats:
-        own = check_probabilities(predict(_some(X, places)), len(places), classes)
+        own = as_distributions(predict(_some(X, places)), len(places), classes)
         return np.asarray(own, dtype=np.float64)
 
     draft = _made(options, rows, columns, classes, ask)
