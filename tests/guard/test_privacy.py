@@ -40,7 +40,7 @@ def test_no_prototype_is_a_row(count, seed):
 
 
 def test_every_view_stores_means_of_enough_rows(moons):
-    from farfield.guard.columns import read_columns
+    from farfield.data.columns import read_columns
     from farfield.guard.fit import Maker
 
     rows = np.random.default_rng(0).standard_t(2, size=(600, 3))

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.export import quiet_export
 from farfield.graph.pt2.archive import CERTIFICATE
 from farfield.guard.beside import Beside
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_read import read_guarded

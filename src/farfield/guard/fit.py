@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.guard.columns import Columns
+from farfield.data.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from farfield.data.columns import Columns
 from farfield.distributions import as_distributions
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.guarded import GuardedProbabilities
 from farfield.guard.members import Predict

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import VALUES, Covered
 from farfield.guard.verify import Verification, verify
 

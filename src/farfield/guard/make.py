@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.estimate import clopper_pearson
 from farfield.guard.calibrate import STEEPS, Judge, Levels, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered, least_temperature
 from farfield.guard.fit import BATCH, Maker, divide, most_rows, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from farfield.data.columns import Columns
 from farfield.exact.far_field import FarField
 from farfield.exact.walking import check_rays
 from farfield.graph.export import module_dtype
 from farfield.graph.network import Network
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered, recorded
 from farfield.guard.guarded import GuardedProbabilities
 from farfield.guard.members import Held, analysed, class_logits, instance_mean

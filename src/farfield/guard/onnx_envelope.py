@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.guard.columns import Columns
+from farfield.data.columns import Columns
 from farfield.guard.covered import VALUES, Covered
 from farfield.guard.onnx_mixture import Scores, add_guarded
 from farfield.guard.onnx_nodes import (

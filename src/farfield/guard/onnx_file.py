@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.files import replacing
 from farfield.graph.onnx.files import load_file
 from farfield.graph.onnx.heads import Graph
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.onnx_envelope import OUTPUTS
 from farfield.guard.onnx_read import added_outputs, read_guarded

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
+from farfield.data.columns import Columns
 from farfield.errors import CaptureError, InputError, MissingDependency
 from farfield.graph.onnx.files import ModelFile, load_file
 from farfield.graph.onnx.heads import FLOATS, SAME_SCORES, SQUASHED, Graph
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.onnx_envelope import DERIVED, OUTPUTS
 from farfield.guard.onnx_nodes import DOUBLE, FLOAT, PREFIX, Nodes

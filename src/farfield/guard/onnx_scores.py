@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.onnx.heads import SQUASHED, Graph, find_scores
-from farfield.guard.columns import Columns
 
 if TYPE_CHECKING:
     from onnx import ModelProto

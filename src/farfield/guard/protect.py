@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
+from farfield.data.columns import Categorical, Columns, read_columns
 from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, InputError
-from farfield.guard.columns import Categorical, Columns, read_columns
 from farfield.guard.fit import Maker
 from farfield.guard.function import GuardedFunction
 from farfield.guard.make import Draft, Goal, make

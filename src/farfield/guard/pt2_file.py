@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from farfield.budget import Budget, allowance
+from farfield.data.columns import Columns
 from farfield.errors import CaptureError, InputError
 from farfield.files import replacing
 from farfield.graph.export import first_line, quiet_export
@@ -38,7 +39,6 @@ from farfield.graph.pt2.archive import (
 from farfield.graph.pt2.weights import read_tensors
 from farfield.guard.beside import Beside, Returns, look_at, say
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import VALUES, Covered
 from farfield.guard.mix import mix_logits
 from farfield.guard.model import GuardedModel

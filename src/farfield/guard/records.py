@@ -9,8 +9,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.views.registry import VIEWS
 from farfield.guard.views.units import Kind, Units

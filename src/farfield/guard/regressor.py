@@ -13,9 +13,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
-from farfield.guard.columns import Columns
 from farfield.guard.covered import Covered
 from farfield.guard.guarded import Guarded
 

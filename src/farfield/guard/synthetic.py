@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.guard.columns import Columns
+from farfield.data.columns import Columns
 
 Floats = NDArray[np.float64]
 # One column is moved by so many standard deviations, either way.

@@ -1,4 +1,7 @@
-"""What the columns of an input are: numbers, codes, one-hot blocks, words."""
+"""The columns of rows that a model takes as they are: numbers, codes, one-hot blocks, words.
+
+What a :class:`~farfield.data.Source` is to files: a guard reads rows of the user's own with it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.guard.views.view import plainly
 
 Floats = NDArray[np.float64]
 Categorical = Sequence[int | str | Sequence[int | str]]
@@ -77,7 +79,7 @@ class Columns:
         """A column and its value, as the user knows them."""
         words = self.words.get(place)
         if words is None:
-            return f"{self.name(place)} = {plainly(value)}"
+            return f"{self.name(place)} = {value:.4g}"
         known = 0 <= value < len(words)
         return f"{self.name(place)} = {words[int(value)] if known else 'a new word'}"
 
