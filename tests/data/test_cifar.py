@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from farfield.data import CIFAR10_CLASSES, read_images
-from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
+from farfield.data.image_files import read_cifar_binary, read_cifar_pickle
 from farfield.data.pickled import read_pickled_arrays
 from farfield.errors import InputError
 

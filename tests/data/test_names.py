@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farfield.data.names import find, plain, spare
+from farfield.data.fit import find, plain, spare
 from farfield.errors import InputError
 
 WORDS = st.text("abcxyz019", min_size=1, max_size=6)

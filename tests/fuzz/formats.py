@@ -20,8 +20,7 @@ import farfield as ff
 from farfield.audit.record import Audit
 from farfield.data import open_images, open_table, read_images, read_schema
 from farfield.data.arrays import read_npy
-from farfield.data.cifar import read_cifar_binary, read_cifar_pickle
-from farfield.data.idx import read_idx
+from farfield.data.image_files import read_cifar_binary, read_cifar_pickle, read_idx
 from farfield.estimators import EnsembleClassifier, TemperatureScaling
 from farfield.estimators.images.training import read_checkpoint, write_checkpoint
 from farfield.guard import load as load_guard

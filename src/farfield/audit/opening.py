@@ -70,13 +70,8 @@ def open_both(
 
 def _fitted(source: Source, loaded: LoadedModel, task: Task) -> Source:
     """Data in a model's layout, its labels as the indices of the model's outputs."""
-    takes, known = loaded.network.input_shape, _expected(loaded, regression=task == "regression")
-    found = source.fit_to(
-        known.features,
-        n_classes=known.classes,
-        feature_names=known.names,
-        class_labels=known.labels,
-    )
+    takes = loaded.network.input_shape
+    found = source.fitted(_expected(loaded, regression=task == "regression"))
     if tuple(found.shape) != tuple(takes):
         raise InputError(
             f"the model takes rows of shape {tuple(takes)}, the data has {tuple(found.shape)}; "

@@ -7,15 +7,13 @@ out, in any number of rows.
 """
 
 from farfield.data.choices import Impute, LabelKind
-from farfield.data.cifar import CIFAR10_CLASSES
 from farfield.data.encoding import TableColumn
-from farfield.data.fit import Expected
 from farfield.data.frames import RawColumns
-from farfield.data.idx import read_idx
+from farfield.data.image_files import CIFAR10_CLASSES, read_idx
 from farfield.data.image_source import ImageSource, open_images
 from farfield.data.images import Images, read_images, to_gray_28
 from farfield.data.schema import FeatureSchema, LabelSchema, Schema, parse_schema, read_schema
-from farfield.data.source import Rows, Source
+from farfield.data.source import Expected, Rows, Source
 from farfield.data.sources import open_data
 from farfield.data.table import TableSource, open_table
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from farfield.budget import Budget, allowance
-from farfield.data.column import Column, as_array
-from farfield.data.stream import Stream, check_names
+from farfield.data.stream import Column, Stream, as_array, check_names
 from farfield.errors import InputError
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-nan", "NULL", "null")

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from farfield.data.column import some
 from farfield.data.encoding import ColumnKind, TableColumn
 from farfield.data.schema import Schema, read_schema
-from farfield.data.stream import Stream
+from farfield.data.stream import Stream, some
 from farfield.errors import InputError
 
 Impute = Literal["mean", "median", "most_frequent"]

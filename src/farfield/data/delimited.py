@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from farfield.data.arrow import MISSING, arrow_column
-from farfield.data.column import Column, is_number
 from farfield.data.content import Unpacked, opened
-from farfield.data.stream import Stream, check_names
+from farfield.data.stream import Column, Stream, check_names, is_number
 from farfield.errors import FarfieldError, InputError
 
 _BLOCK = 1 << 22

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.data.column import Column, Fill, positions
+from farfield.data.stream import Column, Fill, positions
 from farfield.errors import InputError
 
 Floats = NDArray[np.float64]

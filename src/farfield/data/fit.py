@@ -1,41 +1,29 @@
-"""A table and a model: which columns are its inputs, which is the label, and what does not fit."""
+"""A table and a model: which columns are its inputs, which is the label, and what does not fit.
+
+``mean radius``, ``Mean_Radius`` and ``mean-radius`` are one name: case, spaces and punctuation do
+not count. A name that is there letter by letter comes first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from farfield.data.choices import Choices, Impute
-from farfield.data.column import some, value_text
+from farfield.data.choices import Choices
 from farfield.data.encoding import TableColumn
-from farfield.data.names import find, names_a_label, spare
 from farfield.data.scan import scan
-from farfield.data.source import Source
-from farfield.data.stream import Stream
+from farfield.data.source import Expected, Source
+from farfield.data.stream import Stream, some, value_text
 from farfield.errors import InputError
 
-
-@dataclass(frozen=True)
-class Expected:
-    """What a model says about its data.
-
-    Attributes:
-        features: How many numbers it takes per row.
-        names: Of these, or None.
-        classes: How many classes it has; None for a regressor.
-        labels: Of its classes, or None.
-        impute: How missing values are to be filled for a model that takes them; None for one that
-            does not.
-    """
-
-    features: int
-    names: tuple[str, ...] | None = None
-    classes: int | None = None
-    labels: tuple[Any, ...] | None = None
-    impute: Impute | None = None
+_LABELS = (
+    "y", "label", "labels", "target", "targets", "class", "classes", "outcome", "diagnosis",
+)  # fmt: skip
 
 
 def by_names(
@@ -96,16 +84,16 @@ def _taken(name: str) -> str:
 
 
 def fitted_columns(
-    source: Source, n_features: int, names: Sequence[str] | None
+    source: Source, expected: Expected
 ) -> tuple[tuple[TableColumn, ...], list[int], tuple[str, ...]]:
     """Return columns with their places in the model's inputs, the order of inputs, and notes."""
     _check_range(source)
-    given = source.feature_names
-    if names is None:
+    given, n_features = source.feature_names, expected.features
+    if expected.names is None:
         if len(given) != n_features:
             raise InputError(_wrong_number(source, n_features))
         return source.columns, list(range(n_features)), ()
-    wanted = [str(name) for name in names]
+    wanted = [str(name) for name in expected.names]
     if len(wanted) != n_features:
         raise InputError(f"{len(wanted)} feature names for a model that takes {n_features}.")
     found = find(wanted, _places(source.columns), source.where)
@@ -187,3 +175,66 @@ def _differences(source: Source, missing: Sequence[str], extra: Sequence[str]) -
     if likely and source.label is None:
         advice = f"Is {likely[0]!r} the label? Then name it with label (--label). {advice}"
     return f"{source.where}: {'; '.join(parts)}. {advice}"
+
+
+def plain(name: str) -> str:
+    """A name without case, spaces and punctuation; the name itself if nothing else is left.
+
+    >>> plain("Mean_Radius") == plain("mean radius"), plain("+") == plain("-")
+    (True, False)
+    """
+    text = unicodedata.normalize("NFKC", name).casefold()
+    return re.sub(r"[\W_]+", "", text) or text
+
+
+def names_a_label(name: str) -> bool:
+    """Whether a column is called what labels are called."""
+    return plain(name) in _LABELS
+
+
+def find(wanted: Sequence[str], places: Mapping[str, int], where: str) -> list[int | None]:
+    """Return the place of every wanted name, ``None`` where there is none.
+
+    Raises:
+        InputError: A name that could be several columns, or several names that are one column.
+    """
+    alike: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for name, place in places.items():
+        alike[plain(name)].setdefault(place, name)
+    exact = {places[name] for name in wanted if name in places}
+    found: list[int | None] = []
+    for name in wanted:
+        if name in places:
+            found.append(places[name])
+            continue
+        others = {place: other for place, other in alike[plain(name)].items() if place not in exact}
+        if len(others) > 1 or (others and set(others) <= set(found)):
+            several = " or ".join(map(repr, others.values()))
+            raise InputError(
+                f"{where}: the model's input {name!r} could be {several}; but for case and "
+                "punctuation, more than one name is the same. Rename the columns."
+            )
+        found.append(next(iter(others), None))
+    return found
+
+
+def spare(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Return the columns that no input of the model comes from; none if an input has no column.
+
+    An input is a column, or one of its values: ``ward=icu``, ``ward_icu``.
+
+    >>> spare(["id", "Age", "ward"], ["age", "ward_icu", "ward_er"]), spare(["id"], ["age"])
+    (['id'], [])
+    """
+    direct = {plain(name) for name in names}
+    kept = {name for name in names if plain(name) in {plain(each) for each in wanted}}
+    for each in wanted:
+        if plain(each) in direct:
+            continue
+        of = [
+            n for n in names if each.casefold().startswith((f"{n}=".casefold(), f"{n}_".casefold()))
+        ]
+        if not of:
+            return []
+        kept |= set(of)
+    return [name for name in names if name not in kept]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.data.column import is_number, value_text
 from farfield.data.encoding import TableColumn
+from farfield.data.stream import is_number, value_text
 from farfield.errors import MissingDependency
 
 Floats = NDArray[np.float64]

@@ -10,11 +10,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.column import as_array
 from farfield.data.images import Channels, Images, as_images, checked_labels, read_images
 from farfield.data.labels import Label, fitted_label
 from farfield.data.scan import batch_rows
-from farfield.data.source import Rows, Source, as_type
+from farfield.data.source import Expected, Rows, Source, as_type
+from farfield.data.stream import as_array
 from farfield.data.summary import Moments, Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
@@ -59,26 +59,19 @@ class ImageSource(Source):
         """Return the cube of all images, every pixel from 0 to 1."""
         return Box(0.0, 1.0)
 
-    def fit_to(
-        self,
-        n_features: int,
-        *,
-        n_classes: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        class_labels: Sequence[Any] | None = None,
-    ) -> ImageSource:
-        """Return the images if they have the size that a model takes; see `Source.fit_to`.
+    def fitted(self, expected: Expected) -> ImageSource:
+        """Return the images if they have the size that a model takes.
 
         Labels are indices of the model's outputs; they are compared, not renumbered.
         """
-        if int(np.prod(self.shape)) != n_features:
+        if int(np.prod(self.shape)) != expected.features:
             raise InputError(
-                f"{self.where}: the model takes {n_features} numbers; images of shape {self.shape} "
-                f"have {int(np.prod(self.shape))}. For gray images of 28 x 28 use to_gray_28."
+                f"{self.where}: the model takes {expected.features} numbers; images of shape "
+                f"{self.shape} have {int(np.prod(self.shape))}. For gray images of 28 x 28 use "
+                "to_gray_28."
             )
-        if class_labels is not None:
-            n_classes = len(class_labels)
-        label, notes = fitted_label(self._label, n_classes, None, self.where)
+        classes = expected.classes if expected.labels is None else len(expected.labels)
+        label, notes = fitted_label(self._label, classes, None, self.where)
         notes = (*self.notes, *notes)
         return ImageSource(self._pixels, label, self.summary, notes, self.random_state)
 

@@ -11,9 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from farfield.data.arrays import array_names, load_arrays, read_npy
-from farfield.data.cifar import CIFAR10_CLASSES, read_cifar_binary, read_cifar_pickle
 from farfield.data.content import Format, detect
-from farfield.data.idx import read_idx
+from farfield.data.image_files import (
+    CIFAR10_CLASSES,
+    read_cifar_binary,
+    read_cifar_pickle,
+    read_idx,
+)
 from farfield.errors import InputError
 
 Channels = Literal["first", "last"]

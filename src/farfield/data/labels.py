@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.data.choices import Choices, LabelKind
-from farfield.data.column import Column, category_order, is_number, positions, some, value_text
 from farfield.data.scan import Scan
+from farfield.data.stream import Column, category_order, is_number, positions, some, value_text
 from farfield.errors import InputError
 
 

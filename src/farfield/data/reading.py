@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from farfield.data.arrays import array_names, load_arrays, read_npy
 from farfield.data.arrow import ParquetStream, arrow_columns, value_column
-from farfield.data.column import Column, as_array
 from farfield.data.content import detect
 from farfield.data.delimited import CsvStream
-from farfield.data.stream import MemoryStream, Stream, check_names
+from farfield.data.stream import Column, MemoryStream, Stream, as_array, check_names
 from farfield.errors import InputError
 
 _INPUTS = ("X", "x", "inputs", "features", "data")

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.data.column import Column
 from farfield.data.encoding import ColumnKind, not_one_hot, prepared
-from farfield.data.stream import Stream
+from farfield.data.stream import Column, Stream
 from farfield.data.summary import Moments
 from farfield.errors import InputError
 

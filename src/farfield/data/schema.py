@@ -33,7 +33,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
 
-from farfield.data.column import value_text
+from farfield.data.stream import value_text
 from farfield.errors import InputError
 from farfield.files import regular
 

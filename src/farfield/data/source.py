@@ -5,20 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from farfield.data.choices import LabelKind
+from farfield.data.choices import Impute, LabelKind
 from farfield.data.encoding import TableColumn
 from farfield.data.labels import Label
 from farfield.data.scan import batch_rows
-from farfield.data.summary import Quantiles, Summary
+from farfield.data.summary import Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
-
-_QUANTILE_NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +35,26 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.X)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a model says about its data.
+
+    Attributes:
+        features: How many numbers it takes per row.
+        names: Of these, or None.
+        classes: How many classes it has; None for a regressor.
+        labels: Of its classes, or None.
+        impute: How missing values are to be filled for a model that takes them; None for one that
+            does not.
+    """
+
+    features: int
+    names: tuple[str, ...] | None = None
+    classes: int | None = None
+    labels: tuple[Any, ...] | None = None
+    impute: Impute | None = None
 
 
 class Source(ABC):
@@ -79,6 +97,9 @@ class Source(ABC):
         """Return the bounds and categories as a domain, or None if there are none."""
 
     @abstractmethod
+    def fitted(self, expected: Expected) -> Self:
+        """Return the data as a model expects it; see `fit_to`."""
+
     def fit_to(
         self,
         n_features: int,
@@ -86,7 +107,7 @@ class Source(ABC):
         n_classes: int | None = None,
         feature_names: Sequence[str] | None = None,
         class_labels: Sequence[Any] | None = None,
-    ) -> Source:
+    ) -> Self:
         """Return the data as a model expects it, or say what does not fit.
 
         Args:
@@ -101,6 +122,9 @@ class Source(ABC):
             InputError: Missing or further columns, by name; labels that the model does not know,
                 with their counts.
         """
+        names = None if feature_names is None else tuple(feature_names)
+        labels = None if class_labels is None else tuple(class_labels)
+        return self.fitted(Expected(n_features, names, n_classes, labels))
 
     @property
     def n_rows(self) -> int:
@@ -153,11 +177,6 @@ class Source(ABC):
         return {column.name: column.missing for column in self.columns if column.missing}
 
     @property
-    def fills(self) -> dict[str, float | str]:
-        """What these missing values became."""
-        return {c.name: c.fill for c in self.columns if c.missing and c.fill is not None}
-
-    @property
     def constant(self) -> tuple[str, ...]:
         """Columns that hold one value only."""
         low, high = self.summary.low, self.summary.high
@@ -187,20 +206,6 @@ class Source(ABC):
             self.random_state if random_state is None else random_state
         )
         return self.take(np.sort(generator.choice(self.n_rows, k, replace=False, shuffle=False)))
-
-    def quantiles(
-        self, levels: Sequence[float] = (0.05, 0.5, 0.95), rows: int = 100_000
-    ) -> Quantiles:
-        """Return quantiles of every input, exact if there are no more than ``rows`` rows.
-
-        Beyond that, and beyond 20 million numbers, they are those of a sample.
-        """
-        if not levels or any(not 0 <= level <= 1 for level in levels):
-            raise InputError(f"levels of quantiles lie between 0 and 1, got {tuple(levels)}.")
-        most = max(1000, _QUANTILE_NUMBERS // int(np.prod(self.shape)))
-        drawn = self.sample(min(rows, most))
-        values = np.quantile(drawn.X.astype(np.float64, copy=False), levels, axis=0)
-        return Quantiles(tuple(levels), values, len(drawn) == self.n_rows, len(drawn))
 
     def _chunk_rows(self, size: int | None) -> int:
         """Return how many rows to hold at a time."""

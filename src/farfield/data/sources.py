@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from farfield.data.choices import TableOptions
-from farfield.data.fit import Expected
 from farfield.data.image_source import ImageSource, open_images
 from farfield.data.images import holds_images
-from farfield.data.source import Source
+from farfield.data.source import Expected, Source
 from farfield.data.table import TableSource, open_table
 
 

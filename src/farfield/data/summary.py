@@ -1,4 +1,4 @@
-"""Means, deviations and ranges of many columns in one pass; quantiles."""
+"""Means, deviations and ranges of many columns in one pass."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -26,23 +26,6 @@ class Summary:
     std: Floats
     low: Floats
     high: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Quantiles:
-    """Quantiles of every input.
-
-    Attributes:
-        levels: Between 0 and 1.
-        values: ``(levels, *shape)``.
-        exact: Whether all rows were used; otherwise a uniform sample.
-        rows: How many rows were used.
-    """
-
-    levels: tuple[float, ...]
-    values: Floats
-    exact: bool
-    rows: int
 
 
 class Moments:

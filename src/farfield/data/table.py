@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from farfield.data.choices import Choices, TableOptions
-from farfield.data.column import Column
 from farfield.data.encoding import TableColumn, encode
-from farfield.data.fit import Expected, by_names, by_number, fitted_columns
+from farfield.data.fit import by_names, by_number, fitted_columns
 from farfield.data.labels import Label, build_label, encode_label, fitted_label
 from farfield.data.layout import lay_out
 from farfield.data.reading import frame_stream, open_stream
 from farfield.data.scan import batch_rows, scan
-from farfield.data.source import Rows, Source, as_type
-from farfield.data.stream import Stream
+from farfield.data.source import Expected, Rows, Source, as_type
+from farfield.data.stream import Column, Stream
 from farfield.data.summary import Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
@@ -85,18 +84,11 @@ class TableSource(Source):
             return None
         return Box(low, high, categorical=blocks)
 
-    def fit_to(
-        self,
-        n_features: int,
-        *,
-        n_classes: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        class_labels: Sequence[Any] | None = None,
-    ) -> TableSource:
-        """Return the table as a model expects it; see `Source.fit_to`."""
-        names = feature_names if self._stream.named else None
-        columns, order, notes = fitted_columns(self, n_features, names)
-        label, further = fitted_label(self._label, n_classes, class_labels, self.where)
+    def fitted(self, expected: Expected) -> TableSource:
+        """Return the table as a model expects it."""
+        known = expected if self._stream.named else replace(expected, names=None)
+        columns, order, notes = fitted_columns(self, known)
+        label, further = fitted_label(self._label, expected.classes, expected.labels, self.where)
         s = self.summary
         summary = Summary(s.count, s.mean[order], s.std[order], s.low[order], s.high[order])
         notes = (*self.notes, *notes, *further)
