@@ -110,20 +110,6 @@ def test_samples_are_rows_of_the_table(source):
         source.sample(0)
 
 
-def test_quantiles_say_whether_they_are_exact(source):
-    X, _ = expected()
-    exact = source.quantiles((0.05, 0.5))
-    assert (exact.exact, exact.rows, exact.levels) == (True, 500, (0.05, 0.5))
-    np.testing.assert_allclose(exact.values, np.quantile(X, (0.05, 0.5), axis=0))
-    sampled = source.quantiles(rows=100)
-    assert (sampled.exact, sampled.rows) == (False, 100)
-    np.testing.assert_allclose(
-        sampled.values, np.quantile(source.sample(100).X, (0.05, 0.5, 0.95), axis=0)
-    )
-    with pytest.raises(InputError, match="between 0 and 1"):
-        source.quantiles((1.5,))
-
-
 def test_samples_are_uniform():
     table = open_table(np.arange(20.0)[:, None])
     counts = np.zeros(20)
@@ -137,7 +123,6 @@ def test_the_global_random_state_stays():
     before = np.random.get_state()[1].copy(), torch.random.get_rng_state()  # noqa: NPY002
     table = open_table(RNG.normal(size=(50, 2)))
     table.sample(5)
-    table.quantiles(rows=10)
     assert (np.random.get_state()[1] == before[0]).all()  # noqa: NPY002
     assert torch.equal(torch.random.get_rng_state(), before[1])
 
@@ -224,7 +209,7 @@ def test_missing_values_are_refused_by_column_and_row(holes):
 )
 def test_missing_values_are_filled_and_reported(holes, impute, a, b, monkeypatch):
     # Columns are collected one at a time for their medians.
-    monkeypatch.setattr("farfield.data.fills._COLLECTED", 4)
+    monkeypatch.setattr("farfield.data.layout._COLLECTED", 4)
     table = open_table(holes, label="y", impute=impute)
     X = np.array([[1, 5, 1, 0], [a, 5, 0, 1], [3, b, 0, 1], [8, 7, 0, 1]])
     np.testing.assert_allclose(table.read().X, X)

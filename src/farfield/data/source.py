@@ -177,6 +177,11 @@ class Source(ABC):
         return {column.name: column.missing for column in self.columns if column.missing}
 
     @property
+    def fills(self) -> dict[str, float | str]:
+        """What these missing values became."""
+        return {c.name: c.fill for c in self.columns if c.missing and c.fill is not None}
+
+    @property
     def constant(self) -> tuple[str, ...]:
         """Columns that hold one value only."""
         low, high = self.summary.low, self.summary.high
