@@ -66,6 +66,39 @@ def test_single_precision_is_no_excuse():
             assert certain.sum() >= 0.9 * int((distance <= 0).sum())
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_first_look_at_one_row_and_at_many_is_never_wrong(kind):
+    """Columns of few values too, of which many are at their ends, and one that never varies."""
+    rng = np.random.default_rng(3)
+    rows = _table(6)
+    rows[:, 3] = rng.integers(0, 3, len(rows)) / 10
+    rows[:, 4] = 0.1
+    rows = rows.astype(kind)
+    safe = guard(lambda X: np.tile([0.4, 0.6], (len(X), 1)), rows)
+    tried = np.concatenate([rows, rows + kind(0.1), *(rows * kind(s) for s in (0.9, 1.02, 1e30))])
+    tried[:2, 0] = np.nan, np.inf
+    safe.covered.balls.threshold.add_(0.5)
+    screen = screen_of(safe.covered)
+    distance = safe.covered.distance(torch.from_numpy(tried))
+    one = np.array([screen.certain(row[:, None]) for row in tried])
+    held = screen.inside(tried)
+    assert (distance[one] <= 0).all()
+    assert (distance[held] <= 0).all()
+    assert one[: len(rows)].mean() > 0.2
+    assert held[: len(rows)].mean() > 0.95
+
+
+def test_values_between_two_single_numbers_are_no_reason():
+    """0.1 in single precision is not 0.1: nothing of that precision is in a range of one value."""
+    rows = _table(3)
+    rows[:, 2] = 0.1
+    safe = guard(lambda X: np.tile([0.4, 0.6], (len(X), 1)), rows)
+    screen, single = screen_of(safe.covered), rows[:50].astype(np.float32)
+    assert screen.inside(rows[:50]).any()
+    assert not screen.inside(single).any()
+    assert not any(screen.certain(row[:, None]) for row in single)
+
+
 def test_temperatures_are_those_of_the_exact_look():
     rows = _table(6)
     safe = _guarded(rows)
@@ -77,7 +110,7 @@ def test_temperatures_are_those_of_the_exact_look():
         assert safe.covered(tried[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize("change", ["write", "load", "assign", "double"])
+@pytest.mark.parametrize("change", ["write", "load", "assign", "double", "view"])
 def test_other_numbers_get_another_look(change):
     rows = _table(4)
     safe, row = _guarded(rows), torch.from_numpy(rows[:1])
@@ -85,6 +118,9 @@ def test_other_numbers_get_another_look(change):
     state = copy.deepcopy(safe.covered.state_dict())
     state["views.0.threshold"] -= 1e3
     if change == "write":
+        safe.covered.balls.threshold.sub_(1e3)
+    elif change == "view":
+        safe.covered.views[0] = copy.deepcopy(safe.covered.balls)
         safe.covered.balls.threshold.sub_(1e3)
     elif change == "double":
         safe.covered.balls.threshold = state["views.0.threshold"]

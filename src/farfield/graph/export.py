@@ -78,14 +78,26 @@ def quiet_export() -> Iterator[None]:
 
 def module_dtype(module: nn.Module, otherwise: torch.dtype) -> torch.dtype:
     """The floating-point type of a module's weights, or another if it has none."""
-    for tensor in (*module.parameters(), *module.buffers()):
+    found = _floating(module, "_parameters") or _floating(module, "_buffers")
+    return found or otherwise
+
+
+def _floating(module: nn.Module, kind: str) -> torch.dtype | None:
+    """The type of the first floating-point tensor; torch's own iterators take many times longer."""
+    for tensor in getattr(module, kind).values():
+        if tensor is None:
+            continue
         if tensor.is_complex():
             raise CaptureError(
                 f"the model has complex weights ({tensor.dtype}); farfield reads real networks"
             )
         if tensor.is_floating_point():
-            return tensor.dtype
-    return otherwise
+            own: torch.dtype = tensor.dtype
+            return own
+    for child in module._modules.values():
+        if child is not None and (found := _floating(child, kind)) is not None:
+            return found
+    return None
 
 
 def module_device(module: nn.Module) -> torch.device:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from farfield.errors import InputError
@@ -27,6 +28,7 @@ from farfield.guard.views.view import Place, Say, View
 VALUES = "values"
 # What a quick look can be taken at.
 QUICK = (torch.float32, torch.float64)
+NOTHING = np.zeros(0, dtype=np.intp)
 
 
 class Covered(nn.Module):
@@ -128,23 +130,34 @@ class Covered(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        screen = self.screen(x)
-        if screen is None:
+        rest = self.uncertain(x)
+        if rest is None:
             return self.temperature(self.distance(x))
-        inside = screen.inside(x.detach().flatten(1).numpy())
         found = torch.ones(len(x), dtype=torch.float64)
-        if inside.all():
+        if len(rest) == 0:
             return found
-        rest = torch.from_numpy(np.flatnonzero(~inside))
-        return found.index_put((rest,), self.temperature(self.distance(x[rest])))
+        places = torch.from_numpy(rest)
+        return found.index_put((places,), self.temperature(self.distance(x[places])))
 
     def temperature(self, distance: Tensor) -> Tensor:
         """``T = 1 + (relu(d) / h)^2``."""
         return 1.0 + (distance.clamp(min=0.0) / self.unit).square()
 
+    def uncertain(self, x: Tensor) -> NDArray[np.intp] | None:
+        """Positions of the rows that a quick look does not find inside; ``None`` without one."""
+        screen = self.screen(x)
+        if screen is None:
+            return None
+        if x.ndim != 2 or x.requires_grad:
+            x = x.detach().flatten(1)
+        rows = x.numpy()
+        if len(rows) == 1 and screen.certain(rows.T):
+            return NOTHING
+        return np.flatnonzero(~screen.inside(rows))
+
     def screen(self, x: Tensor) -> Screen | None:
         """The quick look at rows, where there is one: never while anything is recorded."""
-        if recorded() or type(x) is not Tensor or x.device.type != "cpu" or x.dtype not in QUICK:
+        if recorded() or type(x) is not Tensor or not x.is_cpu or x.dtype not in QUICK:
             return None
         if x.requires_grad and torch.is_grad_enabled():
             return None
@@ -269,6 +282,5 @@ def recorded() -> bool:
     return bool(
         torch._C._get_tracing_state() is not None
         or torch.compiler.is_compiling()
-        or torch.onnx.is_in_onnx_export()
         or torch._C._functorch.maybe_current_level() is not None
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, final
 
@@ -45,7 +46,9 @@ class GuardedFunction(GuardedProbabilities):
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
-        return self.mix(self.own_proba(X), self.temperatures(X))
+        rows = self.columns.read(X)
+        own = answers(self.predict, X, rows, self.classes)
+        return self.mix(own, self.temperatures_of(rows))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the views and the certificate, without the function, to one file."""
@@ -55,28 +58,42 @@ class GuardedFunction(GuardedProbabilities):
 
     def own_proba(self, X: Any) -> NDArray[Any]:
         """The function's own probabilities, NaN for rows that it cannot take."""
-        return answers(self.predict, X, self.classes, self.columns)
+        return answers(self.predict, X, self.columns.read(X), self.classes)
 
     @staticmethod
     def mix(own: NDArray[Any], temperatures: NDArray[np.float64]) -> NDArray[Any]:
-        """Mix probabilities with the uniform answer."""
-        mixed = mix(torch.from_numpy(own), torch.from_numpy(temperatures))
-        return np.asarray(mixed.numpy())
+        """Mix probabilities with the uniform answer; most rows need not be touched."""
+        own = own.astype(np.promote_types(own.dtype, np.float32), copy=False)
+        hot = temperatures != 1.0
+        if math.isfinite(own.sum()) and not hot.any():
+            return own
+        hot |= np.isnan(own).any(axis=1)
+        mixed = own.copy()
+        mixed[hot] = mix(torch.from_numpy(own[hot]), torch.from_numpy(temperatures[hot])).numpy()
+        return mixed
 
 
-def answers(predict: Predict, X: Any, classes: int, columns: Columns) -> NDArray[Any]:
+def answers(predict: Predict, X: Any, values: NDArray[np.float64], classes: int) -> NDArray[Any]:
     """A function's own probabilities, ``(rows, classes)``; NaN for rows that it cannot take.
 
     Rows with values that are no numbers are only shown to a function that was made with such rows;
     if one fails on values beyond single precision, those rows are left out too.
 
+    Args:
+        predict: The function.
+        X: What it is shown.
+        values: ``(rows, columns)`` the same, read as numbers.
+        classes: Number of classes.
+
     Raises:
         InputError: If the function does not return probabilities.
     """
-    values = columns.read(X)
     if len(values) == 0:
         return np.zeros((0, classes))
-    able = np.asarray(~np.isinf(values).any(axis=1))
+    infinite = np.isinf(values)
+    able = np.ones(len(values), dtype=np.bool_)
+    if infinite.any():
+        able = np.asarray(~infinite.any(axis=1))
     try:
         return _called(predict, X, able, classes)
     except InputError:

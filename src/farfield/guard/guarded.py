@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,13 +78,15 @@ class Guarded:
 
     def distance(self, X: Any) -> Floats:
         """``d``, ``(rows,)``: at most 0 inside, infinite for values that are no numbers."""
-        parts = [self.covered.distance(part).numpy() for part in self._parts(X)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return self._over(self.covered.distance, self.columns.read(X))
 
     def temperatures(self, X: Any) -> Floats:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        parts = [self.covered(part).numpy() for part in self._parts(X)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return self.temperatures_of(self.columns.read(X))
+
+    def temperatures_of(self, rows: Floats) -> Floats:
+        """``T`` of rows that were read already, ``(rows,)``."""
+        return self._over(self.covered, rows)
 
     def is_inside(self, X: Any) -> NDArray[np.bool_]:
         """Whether rows are in the covered set, where nothing is changed, ``(rows,)``."""
@@ -114,12 +116,16 @@ class Guarded:
         """Prove the certificate again, from the guard's own numbers."""
         return verify(self.certificate, self)
 
-    def _parts(self, X: Any) -> Iterator[torch.Tensor]:
-        rows = torch.from_numpy(self.columns.read(X))
+    def _over(self, function: Callable[[torch.Tensor], torch.Tensor], rows: Floats) -> Floats:
+        """Values of rows, part by part, so that memory is bounded."""
+        parts = [function(part).numpy() for part in self._parts(rows)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _parts(self, rows: Floats) -> Iterator[torch.Tensor]:
         device = self.covered.fill.device
         with torch.no_grad():
             for start in range(0, len(rows), BATCH):
-                yield rows[start : start + BATCH].to(device)
+                yield torch.from_numpy(rows[start : start + BATCH]).to(device)
 
 
 class GuardedProbabilities(Guarded):
@@ -137,7 +143,10 @@ class GuardedProbabilities(Guarded):
         """Everything that an envelope says of rows."""
         names = np.array([*self.covered.names, VALUES, ""])
         columns = np.array([*(self.columns.name(place) for place in range(self.columns.width)), ""])
-        found = [[each.numpy() for each in self.covered.worst(part)] for part in self._parts(X)]
+        found = [
+            [each.numpy() for each in self.covered.worst(part)]
+            for part in self._parts(self.columns.read(X))
+        ]
         empty = [[np.zeros(0), np.zeros(0, int), np.zeros(0, int)]]
         distance, view, column = (
             np.concatenate(each) for each in zip(*(found or empty), strict=True)

@@ -23,6 +23,7 @@ from farfield.guard.members import Held, analysed, class_logits, instance_mean
 from farfield.guard.mix import KEPT_APART, mix, mix_logits
 
 BATCH = 8192
+HALVES = (torch.float16, torch.bfloat16)
 
 
 @final
@@ -56,18 +57,29 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
         # Distances first: an exported program has the guard around the model, see ``pt2_file``.
-        hot = self.covered(x)
-        logits = self.unguarded(x)
-        # Nothing to mix. Never while anything is traced, or the guard would be lost in it. A sum
-        # that is finite has no NaN in it.
-        if not recorded() and _one(hot.detach()) and math.isfinite(float(logits.detach().sum())):
-            return logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return mix_logits(logits, hot)
+        covered = self.covered
+        rest = covered.uncertain(x)
+        if rest is None:
+            hot = covered(x)
+            logits = _single(self.unguarded(x))
+            # Nothing to mix? Never while anything is traced, or the guard would be lost in it.
+            plain = not recorded() and _one(hot.detach()) and _numbers(logits)
+            return logits if plain else mix_logits(logits, hot)
+        logits = _single(self.unguarded(x))
+        if not _numbers(logits):
+            return mix_logits(logits, covered(x))
+        if len(rest) == 0:
+            return logits
+        places = torch.from_numpy(rest)
+        hot = covered.temperature(covered.distance(x[places]))
+        return logits.index_put((places,), mix_logits(logits[places], hot))
 
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
-        if len(self.members) == 1 and not self.held.probabilities:
-            return class_logits(self.members[0](x.to(self.dtype)), self.held)
+        held, members = self.held, self.members._modules
+        if len(members) == 1 and not held.probabilities:
+            values = members["0"](self._typed(x))
+            return class_logits(values, held) if held.one_logit else values
         p = self.own_probabilities(x)
         p = p.to(torch.promote_types(p.dtype, torch.float32))
         top = p.amax(dim=1, keepdim=True)
@@ -76,7 +88,11 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def own_probabilities(self, x: Tensor) -> Tensor:
         """The model's own probabilities: the mean over its instances, ``(rows, classes)``."""
-        return instance_mean(self.members, self.held, x.to(self.dtype))
+        return instance_mean(self.members, self.held, self._typed(x))
+
+    def _typed(self, x: Tensor) -> Tensor:
+        own = module_dtype(self.members._modules["0"], torch.float64)
+        return x if x.dtype is own else x.to(own)
 
     def probabilities(self, X: Any) -> Tensor:
         """Guarded probabilities in batches, ``(rows, classes)``; any rows, numbers or not.
@@ -168,6 +184,18 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def set_extra_state(self, state: Tensor) -> None:
         """Take up the certificate of the guard whose state is loaded."""
         self.certificate = Certificate.from_json(bytes(state.tolist()).decode())
+
+
+def _single(logits: Tensor) -> Tensor:
+    """In single precision at least."""
+    return logits.to(torch.float32) if logits.dtype in HALVES else logits
+
+
+def _numbers(logits: Tensor) -> bool:
+    """Whether no logit is NaN, for certain: a sum that is finite has none in it."""
+    if len(logits) == 1:
+        return math.isfinite(sum(logits.tolist()[0]))
+    return math.isfinite(logits.detach().sum().item())
 
 
 def _one(temperatures: Tensor) -> bool:

@@ -3,168 +3,49 @@
 Nearly all rows are well inside, where T is exactly 1 and nothing else need be known. The quick look
 evaluates all views in single precision, with a bound on every rounding error: a row that is inside
 by more than the bound is inside in double precision too. All others are looked at again, exactly.
-
-With z the standardised row, computed in double and rounded once, and ``g = 2 (n + 8) eps`` for sums
-of n products (more than summing in any order can lose), a product ``z A`` is off by at most
-``g |z| |A|``, where ``|A|`` is the norm of the matrix of absolute values. Rows of many columns are
-looked at in double precision, where the same bounds are as good as nothing.
+Rows of many columns are looked at in double precision, where the same bounds are as good as
+nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from farfield.guard.first_look import First, first_of
+from farfield.guard.shapes import (
+    ROOM,
+    Bools,
+    Coordinates,
+    Ellipsoids,
+    Floats,
+    Kind,
+    Singles,
+    Spheres,
+    as_column,
+    squares_of,
+)
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.density import Density
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
-from farfield.guard.views.units import Units
 
 if TYPE_CHECKING:
     from farfield.guard.covered import Covered
 
-Floats = NDArray[np.float64]
-# Either precision.
-Singles = NDArray[Any]
-Kind = type[np.float32] | type[np.float64]
 # Sums over more columns than this lose too much in single precision.
 NARROW = 128
-
-
-@dataclass(frozen=True)
-class Spheres:
-    """Balls of any view: a place is inside if it is in one of them.
-
-    Attributes:
-        linear: ``(units, balls)``, ``-2 c``.
-        constant: ``(balls,)``, ``|c|^2 - r^2``.
-        furthest: The largest ``|c| + r``.
-    """
-
-    linear: Singles
-    constant: Singles
-    furthest: float
-
-    @classmethod
-    def of(cls, centres: Floats, radii: Floats, kind: Kind) -> Spheres | None:
-        """Balls with a positive radius, if there are any."""
-        some = radii > 0
-        centres, radii = centres[some], radii[some]
-        if not some.any():
-            return None
-        constant = np.square(centres).sum(axis=1) - np.square(radii)
-        furthest = float((np.linalg.norm(centres, axis=1) + radii).max())
-        return cls(_as(-2.0 * centres.T, kind), _as(constant, kind), furthest)
-
-    def hold(self, places: Singles, squares: Singles, error: Singles) -> NDArray[np.bool_]:
-        """Whether places are in one of the balls, wherever they are within ``error``.
-
-        ``|u - c|^2 - r^2`` is off by at most ``4 (e + g s) s`` with ``s = |u| + |c| + r + e``.
-        """
-        away = np.sqrt(squares) + self.furthest + error
-        lost = 4.0 * (error + _share(self.linear) * away) * away
-        found = places @ self.linear
-        found += self.constant
-        held: NDArray[np.bool_] = found.min(axis=1) + squares + lost <= 0.0
-        return held
-
-
-@dataclass(frozen=True)
-class Ellipsoids:
-    """The level set of a mixture.
-
-    Attributes:
-        factors: ``(units, components * units)``.
-        shifts: ``(components * units,)``.
-        offsets: ``(components,)``.
-        threshold: Of the score.
-        stretch: The largest norm of a component's factor, by absolute values.
-        furthest: The largest norm of a component's shift.
-    """
-
-    factors: Singles
-    shifts: Singles
-    offsets: Singles
-    threshold: float
-    stretch: float
-    furthest: float
-
-    @classmethod
-    def of(cls, view: Density, kind: Kind) -> Ellipsoids:
-        """The set of a view."""
-        factors, shifts = view.factors.numpy(), view.shifts.numpy()
-        count, units = shifts.shape
-        return cls(
-            _as(factors.transpose(1, 0, 2).reshape(units, count * units), kind),
-            _as(shifts.reshape(-1), kind),
-            _as(view.offsets.numpy(), kind),
-            float(view.threshold),
-            max(_norm(each) for each in factors),
-            float(np.linalg.norm(shifts, axis=1).max()),
-        )
-
-    def hold(self, places: Singles, squares: Singles, error: Singles) -> NDArray[np.bool_]:
-        """Whether places are in one of the ellipsoids, wherever they are within ``error``.
-
-        ``y = u L - m L`` is off by ``e |L| + g (|u| |L| + |m L|)``, and so is the score, at most.
-        """
-        share = _share(self.factors)
-        away = np.sqrt(squares)
-        lost = error * self.stretch + share * (away * self.stretch + self.furthest)
-        turned = places @ self.factors
-        # In place: a second array of this size takes longer to get than to fill.
-        turned -= self.shifts
-        turned = turned.reshape(len(places), len(self.offsets), len(self.factors))
-        levels = np.einsum("nkc,nkc->nk", turned, turned)
-        levels += self.offsets
-        least = np.sqrt(levels.min(axis=1)) * (1.0 + share) + lost
-        held: NDArray[np.bool_] = least <= self.threshold * (1 - 1e-6)
-        return held
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """Standardised rows in the units that a view measures in.
-
-    Attributes:
-        matrix: ``(columns, units)``; ``None`` where they are units already.
-        spread: Of principal components, and of the length of the rest.
-        stretch: The norm of the matrix, by absolute values.
-    """
-
-    matrix: Singles | None
-    spread: Singles | None
-    stretch: float
-
-    @classmethod
-    def of(cls, units: Units, kind: Kind) -> Coordinates:
-        """The same units."""
-        if units.matrix is None:
-            return cls(None, None, 1.0)
-        spread = None if units.spread is None else _as(units.spread.numpy(), kind)
-        return cls(_as(units.matrix.numpy(), kind), spread, _norm(units.matrix.numpy()))
-
-    def __call__(self, rows: Singles, squares: Singles) -> tuple[Singles, Singles, Singles]:
-        """Places, their squared lengths, and how far they may be off."""
-        away = np.sqrt(squares)
-        if self.matrix is None:
-            return rows, squares, _share(rows.T) * away
-        share = _share(self.matrix)
-        places = rows @ self.matrix
-        error = share * away * self.stretch
-        if self.spread is not None:
-            length = np.sqrt(np.maximum(squares - _squares(places), 0.0))
-            # |z|^2 and |z P|^2 are off by a share of |z|^2, and so is their difference.
-            lost = 4.0 * share * squares * self.stretch
-            error = error + np.minimum(np.sqrt(lost), lost / np.maximum(length, 1e-30))
-            places = np.concatenate([places, length[:, None]], axis=1) / self.spread
-            error = error / self.spread.min()
-        return places, _squares(places), error
+# Values further from the mean, in deviations, are looked at exactly: one row in 10,000 at most for
+# each column (Chebyshev). So no error bound has to hold for larger ones.
+FURTHEST = 100.0
+# Means and deviations beyond this, or below its inverse, have no squares in single precision.
+LARGEST = 1e15
+# What no quick look is made from.
+UNUSED = ("fill", "inputs", "numeric", "other", "width")
 
 
 @dataclass(frozen=True)
@@ -172,37 +53,66 @@ class Screen:
     """The quick look at a covered set.
 
     Attributes:
-        low: ``(columns,)`` smallest training values.
-        high: ``(columns,)`` largest ones.
-        mean: ``(columns,)``.
-        unit: ``(columns,)``.
+        ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
+            looked at, and what is subtracted from them first; each ``(columns, 1)``.
+        mean: ``(columns, 1)``, in double precision.
+        scale: ``(columns, 1)``, one by the deviations.
+        first: One ball or ellipsoid of every view, where these hold most rows.
         whitened: Coordinates of the balls.
         balls: The balls.
-        reduced: Coordinates of all other views.
+        reduced: Coordinates of all other views; ``None`` where they are those of the balls.
         others: Their sets.
     """
 
-    low: Floats
-    high: Floats
+    ends: Mapping[int, tuple[Singles, Singles, Singles]]
     mean: Floats
-    unit: Floats
+    scale: Singles
+    first: First | None
     whitened: Coordinates
     balls: Spheres
     reduced: Coordinates | None
     others: tuple[Spheres | Ellipsoids, ...]
 
-    def inside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def certain(self, row: NDArray[Any]) -> bool:
+        """Whether the first look is enough for one row, ``(columns, 1)``, in few calls.
+
+        Equal bytes are equal numbers, or NaN, which nothing holds.
+        """
+        if self.first is None:
+            return False
+        low, high, centre = self.ends[row.itemsize]
+        moved = np.minimum(np.maximum(row, low), high)
+        if moved.tobytes() != row.tobytes():
+            return False
+        moved -= centre
+        return self.first.holds(moved.astype(np.float32, copy=False))
+
+    def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
-        exact = rows.astype(np.float64, copy=False)
-        held = np.asarray(((exact >= self.low) & (exact <= self.high)).all(axis=1))
-        with np.errstate(all="ignore"):
-            standard = ((exact - self.mean) / self.unit).astype(self.balls.linear.dtype)
-            squares = _squares(standard)
-            own = self.whitened(standard, squares)
-            held &= self.balls.hold(*own)
-            other = own if self.reduced is None else self.reduced(standard, squares)
-            for each in self.others:
-                held &= each.hold(*other)
+        values = np.ascontiguousarray(rows.T)
+        low, high, centre = self.ends[values.itemsize]
+        # Whatever is not between its ends is moved there, so that nothing overflows.
+        moved = np.minimum(np.maximum(values, low), high)
+        held: Bools = np.logical_and.reduce(moved == values, axis=0)
+        if self.first is None:
+            return held & self._whole(moved)
+        sure = self.first.hold((moved - centre).astype(np.float32, copy=False))
+        sure &= held
+        left = np.flatnonzero(held != sure)
+        if len(left):
+            sure[left] = self._whole(values[:, left])
+        return sure
+
+    def _whole(self, values: Singles) -> Bools:
+        """Whether all views hold rows, ``(columns, rows)``, by any of their balls or ellipsoids."""
+        standard = (values - self.mean).astype(self.scale.dtype, copy=False)
+        standard *= self.scale
+        squares = squares_of(standard)
+        own = self.whitened(standard, squares)
+        held = self.balls.hold(*own)
+        other = own if self.reduced is None else self.reduced(standard, squares)
+        for each in self.others:
+            held &= each.hold(*other)
         return held
 
 
@@ -213,10 +123,10 @@ def screen_of(covered: Covered) -> Screen | None:
     kinds = {type(view) for view in covered.each_view}
     if len(covered.other) or not {Balls, Ranges} <= kinds <= {Balls, Ranges, Neighbours, Density}:
         return None
-    ranges, balls = covered.ranges, covered.balls
+    balls = covered.balls
     kind: Kind = np.float32 if covered.columns <= NARROW else np.float64
     spheres = Spheres.of(balls.centres.numpy(), (balls.radii + balls.threshold).numpy(), kind)
-    if spheres is None or float(ranges.threshold) < 0.0:
+    if spheres is None or float(covered.ranges.threshold) < 0.0:
         return None
     others: list[Spheres | Ellipsoids] = []
     for view in covered.each_view:
@@ -228,16 +138,33 @@ def screen_of(covered: Covered) -> Screen | None:
             others.append(near)
         elif isinstance(view, Density):
             others.append(Ellipsoids.of(view, kind))
+    mean, unit = covered.whitened.mean.numpy(), covered.whitened.unit.numpy()
+    if not (np.abs(mean) < LARGEST).all() or not ((unit > 1 / LARGEST) & (unit < LARGEST)).all():
+        return None
+    low = np.maximum(covered.ranges.low.numpy(), mean - FURTHEST * unit)
+    high = np.minimum(covered.ranges.high.numpy(), mean + FURTHEST * unit)
+    centre = mean.astype(np.float32).astype(np.float64)
+    bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
     return Screen(
-        ranges.low.numpy().copy(),
-        ranges.high.numpy().copy(),
-        covered.whitened.mean.numpy().copy(),
-        covered.whitened.unit.numpy().copy(),
+        {4: _ends(low, high, centre, np.float32), 8: _ends(low, high, centre, np.float64)},
+        as_column(mean, np.float64),
+        as_column(1.0 / unit, kind),
+        first_of(covered, [spheres, *others], centre, bounds) if kind is np.float32 else None,
         Coordinates.of(covered.whitened, kind),
         spheres,
-        None if covered.reduced is None else Coordinates.of(covered.reduced, kind),
+        Coordinates.of(covered.reduced, kind) if others and covered.reduced is not None else None,
         tuple(others),
     )
+
+
+def _ends(low: Floats, high: Floats, centre: Floats, own: Kind) -> tuple[Singles, Singles, Singles]:
+    """The smallest and the largest number of a precision between two ends; NaN without any."""
+    least: Singles = low.astype(own)
+    most: Singles = high.astype(own)
+    least = np.where(least < low, np.nextafter(least, own(np.inf)), least)
+    most = np.where(most > high, np.nextafter(most, own(-np.inf)), most)
+    least = np.where(least <= most, least, own(np.nan))
+    return as_column(least, own), as_column(most, own), as_column(centre, own)
 
 
 class Unwritten:
@@ -245,42 +172,19 @@ class Unwritten:
 
     def __init__(self, covered: Covered) -> None:
         self.views = list(covered.views)
-        self.held: list[tuple[dict[str, Tensor | None], str, Tensor, int]] = [
-            (module._buffers, name, value, _version(value))
+        held = [
+            (module._buffers, name, value)
             for module in covered.modules()
             for name, value in module._buffers.items()
-            if value is not None
+            if value is not None and name not in UNUSED
         ]
+        # Tensors of inference mode do not tell whether they were written to.
+        self.tell = not any(value.is_inference() for _, _, value in held)
+        self.held = [(*each, each[2]._version) for each in held] if self.tell else []
 
     def unchanged(self, covered: Covered) -> bool:
         """Whether every tensor is the same one, and nobody has written to it."""
-        if len(self.views) != len(covered.views):
-            return False
-        return all(
-            place.get(name) is value and _version(value) == version
-            for place, name, value, version in self.held
-        )
-
-
-def _version(value: Tensor) -> int:
-    """How often a tensor was written to; tensors of inference mode do not tell."""
-    return 0 if value.is_inference() else value._version
-
-
-def _share(matrix: Any) -> float:
-    """``g`` of products with a matrix."""
-    return (len(matrix) + 8) * 2.0 * float(np.finfo(matrix.dtype).eps)
-
-
-def _as(values: Floats, kind: Kind) -> Any:
-    return np.ascontiguousarray(values, dtype=kind)
-
-
-def _norm(matrix: Floats) -> float:
-    """Spectral norm of the absolute values, with room for rounding."""
-    return float(np.linalg.norm(np.abs(matrix), 2)) * (1 + 1e-6)
-
-
-def _squares(rows: Singles) -> Singles:
-    found: Singles = np.einsum("nc,nc->n", rows, rows)
-    return found
+        for place, name, value, version in self.held:
+            if place.get(name) is not value or value._version != version:
+                return False
+        return self.tell and list(covered.views._modules.values()) == self.views
