@@ -9,11 +9,12 @@ import pytest
 
 from farfield.errors import InputError
 from farfield.evaluate import ConfidenceRow, ConfidenceTable, ModelConfidence
-from farfield.report.confidence_figures import save_confidence_histograms, save_image_grid
-from farfield.report.confidence_table import (
+from farfield.report.confidence import (
     confidence_html,
     confidence_latex,
     format_confidence_table,
+    save_confidence_histograms,
+    save_image_grid,
 )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from farfield.audit.record import Audit
 from farfield.errors import InputError
-from farfield.report.content.limits import LARGEST
+from farfield.report.content.sections import LARGEST
 from farfield.report.content.words import visible
 from farfield.report.html.page import asset, notebook_summary, render, write_report
 from report import sample_audits as samples

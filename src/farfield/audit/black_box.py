@@ -66,11 +66,7 @@ class BlackBox:
 
 
 def ask(evaluate: Callable[[Floats], Any], rows: Floats) -> Floats:
-    """Evaluate somebody else's model.
-
-    Raises:
-        InputError: If it raises, or returns no numbers.
-    """
+    """Evaluate somebody else's model."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # overflow far out is expected

@@ -85,18 +85,7 @@ def open_case(
     class_names: Sequence[str] | None,
     **rest: Any,
 ) -> Case:
-    """Take a sample of the data, and fit out-of-distribution sets to it.
-
-    Args:
-        settings: How much to look at.
-        loaded: The model.
-        source: Its data, in its layout.
-        task: What it does.
-        data: How the user named the data.
-        ood: Names of out-of-distribution sets to their rows or paths.
-        class_names: Names of the classes, if the user gave some.
-        **rest: Further attributes of the case.
-    """
+    """Take a sample of the data, and fit out-of-distribution sets to it."""
     names = [column.name for column in source.columns]
     others = {
         name: open_data(

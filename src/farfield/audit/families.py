@@ -235,10 +235,6 @@ def settled(far: FarField | Seen, walking: float = WALKING) -> SureFrom:
 
     Infinite where they never are, or where the members disagree; NaN where smooth activations
     only approach their limits, so that no distance is known. What was only seen is not exact.
-
-    Args:
-        far: The far field, or what was seen of it.
-        walking: How many products of weights and values it may cost.
     """
     if isinstance(far, Seen):
         t = far.distance(SURE)
@@ -294,13 +290,7 @@ def share_value(share: Share) -> float:
 
 
 def share_of(subject: Subject, blind: Tensor, *, sampled: bool) -> Share:
-    """The share of rays that are blind: exact if all there are were followed to infinity.
-
-    Args:
-        subject: The model; if it can only be evaluated, what is said is what was seen.
-        blind: ``(rays,)``.
-        sampled: Whether the rays stand for more than themselves.
-    """
+    """The share of rays that are blind: exact if all there are were followed to infinity."""
     count, of = int(blind.sum()), len(blind)
     if not subject.exact:
         counted = clopper_pearson(count, of)

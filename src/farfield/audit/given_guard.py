@@ -80,15 +80,7 @@ def guarded(
     labels: Any,
     **promise: Any,
 ) -> AnyGuard:
-    """Guard a model on rows of its data; one-hot blocks are categories.
-
-    Args:
-        model: A model of an audit.
-        columns: Of the data; none for images.
-        rows: The data.
-        labels: Of the rows, or ``None``.
-        **promise: Options of :func:`farfield.guard`.
-    """
+    """Guard a model on rows of its data; one-hot blocks are categories."""
     blocks = [list(column.places) for column in columns if column.categorical]
     asked = (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model
     safe = guard(asked, rows, labels=labels, categorical=blocks or None, **promise)
@@ -98,11 +90,7 @@ def guarded(
 
 @contextmanager
 def unguarded(model: Any) -> Iterator[Given]:
-    """Take the guard off a model, and prove it.
-
-    Raises:
-        InputError: If the guard does not keep its promise.
-    """
+    """Take the guard off a model, and prove it."""
     path = model if isinstance(model, (str, os.PathLike)) else None
     if isinstance(model, GuardedModel):
         _check(model)

@@ -158,11 +158,7 @@ def _adapter() -> TypeAdapter[Audit]:
 
 
 def parse(text: bytes, where: str) -> Audit:
-    """Read an audit from JSON bytes.
-
-    Raises:
-        InputError: What is wrong, and where in the text.
-    """
+    """Read an audit from JSON bytes."""
     from pydantic import ValidationError
 
     version = _version(text, where)

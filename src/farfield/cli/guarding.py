@@ -33,19 +33,7 @@ def write_guard(
     random_state: int,
     **reading: Any,
 ) -> tuple[Certificate, list[str]]:
-    """Guard a model and write it; its certificate, and what the user should know.
-
-    Args:
-        models: Files of one model, or of the instances of an ensemble.
-        data: Its data.
-        out: The file to write; its suffix is the format.
-        progress: Told what is under way.
-        promise: Options of :func:`farfield.guard`.
-        envelope: Whether outputs stay as they are, and what the guard says is added to them.
-        allow_code: Whether a factory may run.
-        random_state: Seed of everything that is sampled.
-        **reading: Options of :func:`farfield.data.open_data`.
-    """
+    """Guard a model and write it; its certificate, and what the user should know."""
     progress("reading")
     model = call_factories(models[0] if len(models) == 1 else models, allow_code)
     loaded, source, _ = open_both(

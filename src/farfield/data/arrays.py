@@ -32,9 +32,6 @@ _PLAIN = re.compile(r"[<>|=]?([?biufc]\d{0,2}|[US]\d{1,6})")
 def read_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Read a .npy file of numbers or text.
 
-    Raises:
-        InputError: A file that is cut off or damaged, or an array of Python objects.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder) / "x.npy", np.eye(2, dtype=np.int8))

@@ -84,11 +84,7 @@ class Columns:
         return f"{self.name(place)} = {words[int(value)] if known else 'a new word'}"
 
     def read(self, X: Any, what: str = "x") -> Floats:
-        """Rows as ``(rows, columns)`` float64; words as codes, unknown ones as -1.
-
-        Raises:
-            InputError: For another shape, other names, or values that are no numbers.
-        """
+        """Rows as ``(rows, columns)`` float64; words as codes, unknown ones as -1."""
         names = getattr(X, "columns", None)
         if names is not None and not isinstance(X, Tensor):
             self._check_names([str(name) for name in names], what)

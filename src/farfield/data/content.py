@@ -52,11 +52,7 @@ _DEFLATE = 1032
 
 
 def detect(path: str | os.PathLike[str]) -> Format:
-    """Tell the format of a file from its content, whatever its name; text counts as CSV.
-
-    Raises:
-        InputError: The file cannot be read, is empty, or is of a kind that no reader takes.
-    """
+    """Tell the format of a file from its content, whatever its name; text counts as CSV."""
     where = Path(path).name
     with opened(path) as file:
         start = file.read(64)
@@ -77,11 +73,7 @@ def detect(path: str | os.PathLike[str]) -> Format:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed if its content says gzip; its errors are ours.
-
-    Raises:
-        InputError: The file cannot be opened, or its gzip is cut off or damaged.
-    """
+    """Open a file for reading, decompressed if its content says gzip; its errors are ours."""
     try:
         with regular(path).open("rb") as raw:
             compressed = raw.read(2) == GZIP
@@ -115,11 +107,7 @@ class Unpacked:
 
 
 def whole(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file, decompressed, at most `MOST_BYTES` of it.
-
-    Raises:
-        InputError: The file cannot be read, is empty, or is larger than that.
-    """
+    """Return the content of a file, decompressed, at most `MOST_BYTES` of it."""
     where = Path(path).name
     with opened(path) as file:
         pieces, size = [], 0
@@ -135,11 +123,7 @@ def whole(path: str | os.PathLike[str]) -> bytes:
 
 
 def exactly(file: IO[bytes], size: int, where: str, what: str) -> bytearray:
-    """Read the bytes that a header promises, no more and no fewer, up to the end of the file.
-
-    Raises:
-        InputError: The promise is larger than `MOST_BYTES`, or not kept.
-    """
+    """Read the bytes that a header promises, no more and no fewer, up to the end of the file."""
     if size > MOST_BYTES:
         raise InputError(f"{where}: {what} are promised; {too_large(size)}")
     content = bytearray()

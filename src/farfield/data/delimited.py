@@ -162,9 +162,6 @@ def sniff(path: Path) -> str:
     """Return the delimiter that gives the first rows the same number of columns, more than one.
 
     A comma if none does, or if several do so equally well.
-
-    Raises:
-        InputError: The file cannot be read.
     """
     with opened(path) as file:
         start = file.read(_START).decode("utf-8", "replace").removeprefix("\ufeff")

@@ -193,11 +193,7 @@ def names_a_label(name: str) -> bool:
 
 
 def find(wanted: Sequence[str], places: Mapping[str, int], where: str) -> list[int | None]:
-    """Return the place of every wanted name, ``None`` where there is none.
-
-    Raises:
-        InputError: A name that could be several columns, or several names that are one column.
-    """
+    """Return the place of every wanted name, ``None`` where there is none."""
     alike: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for name, place in places.items():
         alike[plain(name)].setdefault(place, name)

@@ -99,9 +99,6 @@ def read_cifar_pickle(path: str | os.PathLike[str]) -> tuple[Bytes, Labels, Vari
     """Read a batch of the Python version without unpickling it: images, labels, which of the two.
 
     Images are uint8 ``(n, 3, 32, 32)``; the labels of CIFAR-100 are the fine ones.
-
-    Raises:
-        InputError: A pickle with anything but the content of a CIFAR batch.
     """
     where = Path(path).name
     found = read_pickled_arrays(whole(path), where)

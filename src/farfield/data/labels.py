@@ -34,11 +34,7 @@ class Label:
 
 
 def build_label(found: Scan, name: str, choices: Choices, where: str) -> Label:
-    """Describe the labels.
-
-    Raises:
-        InputError: Missing labels, fractions as classes, one class only, unknown classes.
-    """
+    """Describe the labels."""
     here = f"{where}: label column {name!r}"
     if found.missing[name]:
         raise InputError(

@@ -21,12 +21,7 @@ _COLLECTED = 32_000_000
 def lay_out(
     stream: Stream, found: Scan, features: Sequence[str], choices: Choices
 ) -> tuple[tuple[TableColumn, ...], Summary]:
-    """Describe the columns of a table and the statistics of its inputs.
-
-    Raises:
-        InputError: Missing values without a fill, text among numbers, too many categories, values
-            that an earlier table or a schema does not know, numbers beyond their bounds.
-    """
+    """Describe the columns of a table and the statistics of its inputs."""
     _check_text(found, features, choices.wishes(features, None), stream.where)
     fills = find_fills(stream, found, features, choices)
     columns: list[TableColumn] = []

@@ -47,9 +47,6 @@ def read_pickled_arrays(content: bytes, where: str) -> dict[str, Any]:
     """Return the dictionary that a pickle of plain values and byte arrays holds.
 
     Values are text, integers, None, booleans, lists, tuples, dictionaries and uint8 arrays.
-
-    Raises:
-        InputError: Anything else, or a damaged file.
     """
     try:
         result = _Machine(where).run(content)

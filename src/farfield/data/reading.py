@@ -25,16 +25,7 @@ _LABELS = ("y", "labels", "label", "targets", "target")
 def open_stream(
     path: str | os.PathLike[str], *, label: str | None = None, delimiter: str | None = None
 ) -> Stream:
-    """Open a table; CSV and parquet are streamed, .npz and .npy are loaded.
-
-    Args:
-        path: The file. Its format is told from its content, not from its name.
-        label: Array of labels in an .npz archive, or a second .npy file.
-        delimiter: What separates the columns of a CSV file; None tells it from the first rows.
-
-    Raises:
-        InputError: Anything in the file that cannot be used.
-    """
+    """Open a table; CSV and parquet are streamed, .npz and .npy are loaded."""
     where, found = Path(path).name, detect(path)
     if found in ("csv", "parquet"):
         return ParquetStream(path) if found == "parquet" else CsvStream(path, delimiter)
@@ -87,16 +78,7 @@ def frame_stream(
     label: str | None = None,
     where: str = "X",
 ) -> MemoryStream:
-    """Turn inputs and labels in memory into a stream.
-
-    Args:
-        X: A matrix (numpy, torch, nested lists), a DataFrame of pandas or polars, or a table of
-            pyarrow.
-        y: Labels, one per row, or None.
-        names: Of the columns, instead of the frame's.
-        label: Column of the frame that holds the labels, or what to call ``y``.
-        where: What to call the data in messages.
-    """
+    """Turn inputs and labels in memory into a stream."""
     columns = _frame_columns(X, names, where)
     named = names is not None or _has_names(X)
     if y is None:

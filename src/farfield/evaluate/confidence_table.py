@@ -2,7 +2,7 @@
 
 For every model: test error and mean maximal confidence (MMC) on the data it should know, and for
 every set that it should not know MMC, AUROC and FPR at 95% TPR, all by confidence. The result is
-plain data; :mod:`farfield.report.confidence_table` renders it.
+plain data; :mod:`farfield.report.confidence` renders it.
 """
 
 import math

@@ -4,11 +4,12 @@ Everything here reads results and computes nothing, and needs neither a model no
 and of the exact core it knows the shape, which is imported for type checkers alone.
 """
 
-from farfield.report.confidence_figures import save_confidence_histograms, save_image_grid
-from farfield.report.confidence_table import (
+from farfield.report.confidence import (
     confidence_html,
     confidence_latex,
     format_confidence_table,
+    save_confidence_histograms,
+    save_image_grid,
 )
 from farfield.report.ensembles import draw_decomposition, draw_mixture
 from farfield.report.figure import save_figure

@@ -13,11 +13,7 @@ CLASSES = ("#d95f02", "#1b9e77", "#e6ab02", "#e7298a", "#66a61e", "#7570b3", "#a
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Make an empty figure of a size in inches.
-
-    Raises:
-        MissingDependency: If matplotlib is not installed.
-    """
+    """Make an empty figure of a size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -13,7 +13,7 @@ import torch
 from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.objectives import PGD
 from farfield.objectives.attacks_values import log_confidence
-from farfield.report.confidence_figures import save_confidence_histograms, save_image_grid
+from farfield.report.confidence import save_confidence_histograms, save_image_grid
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_models import (

@@ -79,13 +79,6 @@ def surface(
     """Evaluate two features on a grid, all others at the median row, with exact regions.
 
     ``None`` if the model has no answer somewhere on the grid.
-
-    Args:
-        subject: What is audited.
-        x: The feature along the columns.
-        y: The feature along the rows.
-        rng: Chooses rows to show.
-        show_rows: Whether to show a sample of the rows, and not only where many of them are.
     """
     across, up = x.places[0], y.places[0]
     extent = (*_window(subject, x), *_window(subject, y))

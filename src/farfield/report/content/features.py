@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.report.content.limits import Limits
+from farfield.report.content.sections import Limits, is_bound
 from farfield.report.content.words import (
     beyond,
     distance,
@@ -116,15 +116,10 @@ def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:
     )
 
 
-def is_bound(end: End, audit: Audit) -> bool:
-    """Whether distances are upper bounds: neither exact nor merely seen."""
-    return not end.exact and audit.verdict.seen_to is None
-
-
 def _side(end: End | None, feature: Feature, audit: Audit) -> EndInWords | None:
     if end is None:
         return None
-    unit, bound = _short(feature.unit), is_bound(end, audit)
+    unit, bound = _short(feature.unit), is_bound(end.exact, audit)
     seen = audit.verdict.seen_to is not None
     low, median, high = end.confidence
     same = percent(low) == percent(high)
@@ -212,7 +207,7 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
         facts["Votes there"] = ", ".join(
             f"{shorten(visible(name), 40)} {percent(value)}" for name, value in votes
         )
-    bound = is_bound(end, audit)
+    bound = is_bound(end.exact, audit)
     for title, value, sd in zip(
         ("the first 5% of rows", "half of the rows", "95% of the rows"),
         end.value,

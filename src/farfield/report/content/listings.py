@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.report.content.features import is_bound
 from farfield.report.content.headline import headline
-from farfield.report.content.limits import Limits
-from farfield.report.content.sections import contests, settled_middle
+from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
 from farfield.report.content.words import (
     beyond,
     measured,
@@ -183,7 +181,7 @@ def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:
     if end is None:
         return "", ""
     unit = _name(feature.unit, 24) if feature.unit else ""
-    bound, value = is_bound(end, audit), end.value[1]
+    bound, value = is_bound(end.exact, audit), end.value[1]
     notes = (beyond(end.beyond[1], bound=bound), unnatural(value, feature.low, feature.high))
     seen = audit.verdict.seen_to is not None
     note = "; ".join(filter(None, notes))

@@ -1,4 +1,4 @@
-"""Which sections an audit fills, and what they say of directions, votes and detection."""
+"""Which sections an audit fills, how much of it, and what they say of directions and votes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,48 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from farfield.report.content.limits import Limits
 from farfield.report.content.words import UNKNOWN, distance, is_telling, percent
 
 if TYPE_CHECKING:
     from farfield.audit.findings import Detected, Family, Ray, Surface
     from farfield.audit.record import Audit
+
+# The largest page, in bytes.
+LARGEST = 5_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most of each thing that a page shows; the rest stays in the JSON file.
+
+    Attributes:
+        features: Rows of the table of features.
+        values: Values of one categorical feature.
+        rays: Rays to choose from.
+        samples: Places along one ray, or one curve.
+        surfaces: Pairs of features to choose from.
+        edges: Edges of regions in one surface; the longest are kept.
+        points: Data points on one surface.
+        pictures: Example images.
+        rows: Rows of any other table.
+    """
+
+    features: int = 1000
+    values: int = 40
+    rays: int = 48
+    samples: int = 240
+    surfaces: int = 16
+    edges: int = 5000
+    points: int = 800
+    pictures: int = 24
+    rows: int = 200
+
+    def halved(self) -> Limits:
+        """Half as much of everything, but always something."""
+        return Limits(**{each.name: max(1, getattr(self, each.name) // 2) for each in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -142,7 +175,7 @@ def settled_told(family: Family, audit: Audit) -> str:
     seen = audit.verdict.seen_to is not None
     if family.settled[0] == math.inf:
         return f"{distance(math.inf, seen=seen)}, on 95% of rays or more"
-    bound = is_bound(family, audit)
+    bound = is_bound(family.settled_exact, audit)
     first, median, last = (distance(each, bound=bound, seen=seen) for each in family.settled)
     return (
         f"{median} on the middle ray, {first} on the first 5%, {last} on 95% (standard deviations)"
@@ -152,12 +185,12 @@ def settled_told(family: Family, audit: Audit) -> str:
 def settled_middle(family: Family, audit: Audit) -> str:
     """The same for the middle ray alone."""
     seen = audit.verdict.seen_to is not None
-    return distance(family.settled[1], bound=is_bound(family, audit), seen=seen)
+    return distance(family.settled[1], bound=is_bound(family.settled_exact, audit), seen=seen)
 
 
-def is_bound(family: Family, audit: Audit) -> bool:
+def is_bound(exact: bool, audit: Audit) -> bool:
     """Whether distances are upper bounds: neither exact nor merely seen."""
-    return not family.settled_exact and audit.verdict.seen_to is None
+    return not exact and audit.verdict.seen_to is None
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ from markupsafe import Markup
 
 from farfield.files import replacing
 from farfield.report.content import words
-from farfield.report.content.limits import Limits
+from farfield.report.content.sections import Limits, contests
 from farfield.report.html.page import asset, environment, policy
 
 if TYPE_CHECKING:
     from farfield.audit.record import Audit
-from farfield.report.content.sections import contests
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from farfield.report.content import words
 from farfield.report.content.features import feature_rows
 from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
-from farfield.report.content.limits import LARGEST, Limits
 from farfield.report.content.sections import (
+    LARGEST,
+    Limits,
     contests,
     ends_told,
     most_divided,

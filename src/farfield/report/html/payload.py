@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield.report.content.features import detail
-from farfield.report.content.limits import Limits
 from farfield.report.content.sections import (
+    Limits,
+    is_bound,
     known_scores,
     layers,
     shown_rays,
@@ -27,16 +28,7 @@ ESCAPES = {each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
 def payload(audit: Audit, shown: Iterable[int], limits: Limits) -> str:
-    """Write what the scripts need.
-
-    Args:
-        audit: The audit.
-        shown: Places of the features in the table, from 1.
-        limits: How much to keep.
-
-    Returns:
-        JSON in which nothing can end the script element or begin a tag.
-    """
+    """Write what the scripts need."""
     data = {
         "threshold": _number(audit.verdict.threshold),
         "farEnd": ["\N{INFINITY}", "at infinity"]
@@ -100,7 +92,7 @@ def _ray(ray: Ray, audit: Audit, limits: Limits) -> dict[str, Any]:
         "first": None if ray.first is None else _number(ray.first),
         "settled": None if ray.settled is None else _number(ray.settled),
         "final": None if ray.final is None else _number(ray.final),
-        "bound": not ray.exact and audit.verdict.seen_to is None,
+        "bound": is_bound(ray.exact, audit),
     }
 
 
