@@ -6,7 +6,6 @@ import pytest
 import farfield as ff
 from farfield.audit.rows import in_order
 from farfield.audit.sections.health import mean_probabilities
-from farfield.errors import InputError
 
 
 def twice(shared, item):
@@ -25,11 +24,6 @@ def test_local_results_come_in_order_and_as_they_are_asked_for():
     assert next(results) == 0
     assert asked == [0]
     assert list(results) == [10, 20, 30, 40]
-
-
-def test_an_unknown_engine_is_named():
-    with pytest.raises(InputError, match="'spark'"):
-        in_order("spark", twice, 1, [])
 
 
 @pytest.fixture(scope="module")

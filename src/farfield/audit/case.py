@@ -33,6 +33,7 @@ class Case:
         ood: Out-of-distribution sets, in the same layout.
         subject: The model with a sample of its data.
         rng: Draws whatever is sampled.
+        pairs: Features to draw two at a time, if some were asked for.
         progress: Called with the name of a stage and the share of it that is done.
         given_guard: The guard around the model, if it came with one.
         wants_guard: Whether before and after the guard are to be compared.
@@ -47,6 +48,7 @@ class Case:
     ood: Mapping[str, Source]
     subject: Subject
     rng: np.random.Generator
+    pairs: tuple[tuple[TableColumn, TableColumn], ...]
     progress: Progress
     given_guard: AnyGuard | None = None
     wants_guard: bool = False
@@ -86,6 +88,8 @@ def open_case(
     **rest: Any,
 ) -> Case:
     """Take a sample of the data, and fit out-of-distribution sets to it."""
+    tabular = task == "classification" and not source.is_image
+    pairs = _pairs(settings, source.columns) if tabular else ()
     names = [column.name for column in source.columns]
     others = {
         name: open_data(
@@ -115,9 +119,24 @@ def open_case(
         mean=summary.mean.reshape(-1),
         std=summary.std.reshape(-1),
     )
-    case = Case(settings, loaded, source, data, others, subject, rng, **rest)
+    case = Case(settings, loaded, source, data, others, subject, rng, pairs, **rest)
     case.warnings.extend(crosscheck(loaded.original, subject, source))
     return case
+
+
+def _pairs(
+    settings: Settings, columns: Sequence[TableColumn]
+) -> tuple[tuple[TableColumn, TableColumn], ...]:
+    """The pairs of features that were asked for; refused before anything is computed."""
+    numeric = {each.name: each for each in columns if not each.categorical}
+    for pair in settings.pairs:
+        unknown = [name for name in pair if name not in numeric]
+        if unknown or len(set(pair)) < 2:
+            raise InputError(
+                f"cannot draw the pair {pair}: {', '.join(unknown) or 'one feature twice'}; "
+                f"name two of the numeric features {', '.join(list(numeric)[:20])}"
+            )
+    return tuple((numeric[x], numeric[y]) for x, y in settings.pairs)
 
 
 def _classes(

@@ -19,6 +19,7 @@ from farfield.audit.subject import Floats, Subject
 from farfield.evaluate import Estimate, clopper_pearson
 from farfield.exact import FarField, SureFrom, blind_arcs
 from farfield.levels import SURE
+from farfield.scores import PROBABILITY_SCORES
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 THREE = (0.05, 0.5, 0.95)
@@ -30,13 +31,7 @@ WALKING = 2e10
 MOST_WALKED = 10
 # How many directions of the circle are looked at for everything but its exact share.
 CIRCLE = 720
-SCORES = (
-    "one_minus_max_probability",
-    "class_variance",
-    "predictive_entropy",
-    "expected_entropy",
-    "mutual_information",
-)
+SCORES = tuple(PROBABILITY_SCORES)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from farfield.audit.settings import EngineName
-from farfield.errors import InputError, MissingDependency
+from farfield.errors import MissingDependency
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,11 +26,9 @@ def in_order(
         shared: What every call needs, sent to the cluster once.
         items: The work, taken as it is needed.
     """
-    if engine == "local":
-        return (work(shared, item) for item in items)
     if engine == "ray":
         return _on_ray(work, shared, items)
-    raise InputError(f"engine must be 'local' or 'ray', got {engine!r}")
+    return (work(shared, item) for item in items)
 
 
 def _on_ray(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from farfield.errors import InputError
 from farfield.levels import BLIND
@@ -45,6 +45,8 @@ class Settings:
         expected = self.expected_accuracy
         if expected is not None and not 0 <= expected <= 1:
             raise InputError(f"expected_accuracy is a share from 0 to 1, got {expected}")
+        if self.engine not in get_args(EngineName):
+            raise InputError(f"engine must be 'local' or 'ray', got {self.engine!r}")
         if self.samples < 2 or self.directions < 1:
             raise InputError(
                 f"samples must be at least 2 and directions at least 1, got {self.samples} and "

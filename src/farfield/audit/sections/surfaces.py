@@ -15,7 +15,7 @@ from farfield.audit.findings import Surface
 from farfield.audit.sections.rays import units
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
-from farfield.errors import FarfieldError, InputError
+from farfield.errors import FarfieldError
 from farfield.exact import slice_plane
 from farfield.exact.planar.plane import Plane
 from farfield.scores import all_scores
@@ -40,7 +40,7 @@ FEATURES = 3
 def compute(case: Case) -> dict[str, Any]:
     """The pairs that were asked for, or those of the most telling features."""
     advance = case.stage("surfaces")
-    pairs = _pairs(case)
+    pairs = case.pairs or tuple(combinations(case.telling[:FEATURES], 2))
     drawn = []
     for index, (x, y) in enumerate(pairs):
         one = surface(case.subject, x, y, case.rng, show_rows=case.settings.show_rows)
@@ -52,20 +52,6 @@ def compute(case: Case) -> dict[str, Any]:
             drawn.append(one)
         advance((index + 1) / len(pairs))
     return {"surfaces": tuple(drawn)}
-
-
-def _pairs(case: Case) -> list[tuple[TableColumn, TableColumn]]:
-    if not case.settings.pairs:
-        return list(combinations(case.telling[:FEATURES], 2))
-    by_name = {each.name: each for each in case.subject.moving if not each.categorical}
-    for pair in case.settings.pairs:
-        unknown = [name for name in pair if name not in by_name]
-        if unknown or len(set(pair)) < 2:
-            raise InputError(
-                f"cannot draw the pair {pair}: {', '.join(unknown) or 'one feature twice'}; "
-                f"name two of the numeric features {', '.join(list(by_name)[:20])}"
-            )
-    return [(by_name[x], by_name[y]) for x, y in case.settings.pairs]
 
 
 def surface(
