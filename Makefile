@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz soundness bench docs wheel clean
+.PHONY: help setup demo test lowest check format fuzz soundness bench docs wheel clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,15 @@ demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 
 test: $(READY) ## Run the tests, doctests and examples
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+
+# What commands do, and what touches other packages most: readers, writers, scores, pages.
+CORE := tests/test_wheel.py tests/cli/test_audit.py tests/cli/test_guard.py tests/data tests/scores \
+  tests/graph/onnx tests/graph/test_models.py tests/report/test_rendering.py
+lowest: ## Run the core tests with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(VENV)-lowest
+	env -u PIP_CONSTRAINT $(VENV)-lowest/bin/python -m pip install --quiet --requirement .ci/lowest.txt
+	env -u PIP_CONSTRAINT $(VENV)-lowest/bin/python -m pip install --quiet --no-deps --editable .
+	OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q -n auto $(CORE)
 
 check: $(READY) ## Run the linters and the type checker
 	$(BIN)/ruff check .
@@ -61,5 +70,5 @@ wheel: $(READY) ## Build the wheel that pip installs, into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## Remove the environment and everything that was made
-	rm -rf $(VENV) build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

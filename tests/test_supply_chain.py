@@ -1,6 +1,7 @@
 """Pinned versions have hashes, and every dependency's licence is known."""
 
 import re
+import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -27,6 +28,18 @@ def test_every_pin_has_hashes():
     lock = (ROOT / ".ci" / "requirements.txt").read_text()
     blocks = dict(re.findall(r"^(\S+==\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", lock, re.M))
     assert set(blocks) == {pin for pin in pins if not pin.startswith("torch==")}, "run .ci/lock"
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pins = re.findall(r"^([a-z0-9-]+)==(\S+)$", (ROOT / ".ci" / "lowest.txt").read_text(), re.M)
+    lowest = dict(pins)
+    # PyTorch's own bound cannot be had without CUDA: tested is the version of the other tests.
+    assert f"torch=={lowest.pop('torch')}" in (ROOT / "constraints.txt").read_text()
+    wanted = [packaging.Requirement(text) for text in project["dependencies"]]
+    bounds = {each.name: str(each.specifier).removeprefix(">=") for each in wanted}
+    del bounds["torch"]
+    assert bounds.items() <= lowest.items()
 
 
 def needed():
