@@ -115,15 +115,21 @@ def test_a_module_without_a_rule_is_asked_and_its_logits_become_probabilities():
     assert any("sin" in note for note in found.model.notes)
 
 
-def test_an_onnx_forest_is_run_by_onnxruntime(tmp_path):
+@pytest.fixture
+def onnx_forest(tmp_path):
+    """A forest, its file, and its data."""
     onnx = pytest.importorskip("skl2onnx")
     pytest.importorskip("onnxruntime")
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((150, 3)).astype(np.float32)
+    rows = np.random.default_rng(0).standard_normal((150, 3)).astype(np.float32)
     y = np.where(rows[:, 0] > 0, "yes", "no")
     forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
     path = tmp_path / "forest.onnx"
     path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
+    return forest, path, rows, y
+
+
+def test_an_onnx_forest_is_run_by_onnxruntime(onnx_forest):
+    forest, path, rows, y = onnx_forest
     found = ff.audit(path, rows, y, directions=20)
     own = ff.audit(forest, rows, y, directions=20)
     assert found.model.classes == ("no", "yes")
@@ -193,15 +199,9 @@ def test_what_gives_no_probabilities_is_refused_or_named(model, said):
         assert any(said in note for note in found.model.notes)
 
 
-def test_a_forgotten_label_is_found_for_models_that_can_only_be_asked(tmp_path):
-    onnx = pytest.importorskip("skl2onnx")
-    pytest.importorskip("onnxruntime")
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((150, 3)).astype(np.float32)
-    y = np.where(rows[:, 0] > 0, "yes", "no")
-    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
-    path, data = tmp_path / "forest.onnx", tmp_path / "rows.csv"
-    path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
+def test_a_forgotten_label_is_found_for_models_that_can_only_be_asked(onnx_forest, tmp_path):
+    forest, path, rows, y = onnx_forest
+    data = tmp_path / "rows.csv"
     pd.DataFrame(rows, columns=["a", "b", "c"]).assign(verdict=y).to_csv(data, index=False)
     found = ff.audit(path, data, directions=10)
     assert found.health.numbers["accuracy"].value == forest.score(rows, y)

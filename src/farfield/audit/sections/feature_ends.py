@@ -134,8 +134,7 @@ def _assumptions(subject: Subject, directions: Floats, rows: Floats) -> list[flo
     """For every direction, the share of rows in whose last region Proposition 2 applies."""
     if not subject.piecewise or directions.shape[1] > MOST_CHECKED_COLUMNS:
         return [None] * len(directions)
-    starts = np.tile(rows, (len(directions), 1))
-    ways = np.repeat(directions, len(rows), axis=0)
+    starts, ways = _each_end(rows, directions)
     holds = check_assumptions(subject.network, starts, ways, entries=0).proposition_2
     return [float(share) for share in holds.double().mean(dim=0).reshape(-1, len(rows)).mean(dim=1)]
 
@@ -148,19 +147,30 @@ def _walls(
     walking: float,
 ) -> Ends:
     """What the model says with features at their bounds; there is no further to go."""
-    ends = list(walls)
+    ends, sides = list(walls), [sign * walls[place, sign] for place, sign in walls]
     sure = _sure_at_walls(subject, walls, origins, walking)
-    values = np.stack(
-        [
-            sign * np.minimum(sign * origins[:-1, place], sign * walls[place, sign])
-            for place, sign in ends
-        ]
+    values = [
+        sign * np.minimum(sign * origins[:-1, place], side)
+        for (place, sign), side in zip(ends, sides, strict=True)
+    ]
+    moved = np.tile(origins, (len(ends), 1, 1))
+    for rows, (place, sign) in zip(moved, ends, strict=True):
+        rows[:, place] = walls[place, sign]
+    asked = subject.model.probabilities(moved.reshape(-1, origins.shape[1]))
+    p = asked.unflatten(1, (len(ends), len(origins)))
+    inside, mean = p[:, :, :-1], p.mean(dim=0)
+    facts = Facts(
+        mean[:, :-1].amax(dim=-1),
+        mean[:, :-1].argmax(dim=-1),
+        torch.nn.functional.one_hot(inside.argmax(dim=-1), p.shape[-1]).double().mean(dim=0),
+        {
+            name: torch.as_tensor(each).reshape(len(ends), -1)
+            for name, each in all_scores(inside.flatten(1, 2)).items()
+        },
+        _lasting(subject, ends, np.stack(values), sure),
     )
-    lasting = _lasting(subject, ends, values, sure)
-    return {
-        end: _wall(subject, end[0], walls[end], origins, threshold, each)
-        for end, each in zip(ends, lasting, strict=True)
-    }
+    told = facts.ends(subject, threshold, list(walls.values()), [None] * len(ends))
+    return dict(zip(ends, zip(told, mean[:, -1].amax(dim=-1).tolist(), strict=True), strict=True))
 
 
 def _sure_at_walls(
@@ -180,27 +190,6 @@ def _sure_at_walls(
     loss = Unsure(SURE)
     found, label = sure_until(subject.network, origin, direction, end, loss, walking)
     return in_common(found, label)
-
-
-def _wall(
-    subject: Subject,
-    place: int,
-    bound: float,
-    origins: Floats,
-    threshold: float,
-    lasting: Lasting,
-) -> tuple[End, float]:
-    """One feature at one bound."""
-    moved = origins.copy()
-    moved[:, place] = bound
-    p = subject.model.probabilities(moved)
-    inside, mean = p[:, :-1], p.mean(dim=0)
-    votes = torch.nn.functional.one_hot(inside.argmax(dim=-1), p.shape[-1]).double().mean(dim=0)
-    scores = {name: torch.as_tensor(value)[None] for name, value in all_scores(inside).items()}
-    here = mean[None, :-1]
-    facts = Facts(here.amax(dim=-1), here.argmax(dim=-1), votes[None], scores, [lasting])
-    (end,) = facts.ends(subject, threshold, [float(bound)], [None])
-    return end, float(mean[-1].amax())
 
 
 @dataclass(frozen=True)
