@@ -198,20 +198,18 @@ class _Machine:
         target.array = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
-_PUSHES = set(
-    [
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "BINSTRING",
-        "SHORT_BINSTRING",
-        "BINUNICODE",
-        "SHORT_BINUNICODE",
-        "BINBYTES",
-        "SHORT_BINBYTES",
-        "BINBYTES8",
-    ]
-)
+_PUSHES = {
+    "BININT",
+    "BININT1",
+    "BININT2",
+    "BINSTRING",
+    "SHORT_BINSTRING",
+    "BINUNICODE",
+    "SHORT_BINUNICODE",
+    "BINBYTES",
+    "SHORT_BINBYTES",
+    "BINBYTES8",
+}
 _NEW: dict[str, Callable[[], Any]] = {
     "EMPTY_DICT": dict,
     "EMPTY_LIST": list,

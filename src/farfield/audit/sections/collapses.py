@@ -10,23 +10,18 @@ import torch
 from farfield.audit.case import Case
 from farfield.audit.families import regression_slopes
 from farfield.audit.findings import Collapse
-from farfield.audit.subject import Subject
 from farfield.exact import at_infinity
 
 ROWS = 50
 
 
 def compute(case: Case) -> dict[str, Any]:
-    """Every open end of every feature."""
-    return {"collapses": collapses(case.subject)}
-
-
-def collapses(subject: Subject) -> tuple[Collapse, ...]:
     """Look at both open ends of every numeric feature.
 
     The scale of a head is ``softplus(rho) + eps``: it shrinks to ``eps`` where the slope of ``rho``
     is negative. The standard deviation between members grows like ``t * std(slopes of means)``.
     """
+    subject = case.subject
     rows = subject.spread(ROWS)
     found = []
     for feature in subject.moving:
@@ -49,4 +44,4 @@ def collapses(subject: Subject) -> tuple[Collapse, ...]:
                     spread_slope=float(means.std(dim=0, correction=0).median()),
                 )
             )
-    return tuple(found)
+    return {"collapses": tuple(found)}

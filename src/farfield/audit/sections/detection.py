@@ -7,7 +7,6 @@ for all classes) and the distance to the k-th nearest row (Sun et al. 2022).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from farfield.audit.case import Case
 from farfield.audit.findings import Detected, OutSet
 from farfield.audit.rows import in_order
 from farfield.audit.settings import EngineName
-from farfield.audit.subject import Floats, Subject
+from farfield.audit.subject import Floats
 from farfield.errors import InputError
 from farfield.evaluate import detection
 from farfield.graph.network import Network
@@ -38,12 +37,46 @@ FIT_ROWS = 2000
 
 
 def compute(case: Case) -> dict[str, Any]:
-    """Every score on every out-of-distribution set."""
-    advance, settings = case.stage("detection"), case.settings
-    detected, sets = detect(
-        case.subject, case.ood, settings.threshold, settings.engine, settings.seed, advance
+    """How well every score tells every out-of-distribution set from the data."""
+    advance, settings, data = case.stage("detection"), case.settings, case.subject.rows
+    if not case.ood:
+        return {}
+    half = len(data) // 2
+    if half < 1:
+        raise InputError("detection needs at least two rows of data: one to fit, one to score")
+    detector = Detector.fit(case.subject.model, data[:half])
+    inside = _scores(detector, data[half:][:MOST_IN_ROWS], settings.engine)
+    detected: list[Detected] = []
+    sets: list[OutSet] = []
+    for index, (name, source) in enumerate(case.ood.items()):
+        rows = source.sample(MOST_OUT_ROWS, random_state=settings.seed).X
+        outside = _scores(detector, rows, settings.engine)
+        confidence = outside.pop("confidence")
+        for score, values in outside.items():
+            detected.append(_detected(name, score, inside[score], values, settings.seed))
+        certain = float((confidence >= settings.threshold).mean())
+        sets.append(OutSet(name, source.where, source.n_rows, float(confidence.mean()), certain))
+        advance((index + 1) / len(case.ood))
+    return {"detection": tuple(detected), "out_sets": tuple(sets)}
+
+
+def _scores(detector: Detector, rows: Floats, engine: EngineName) -> dict[str, Floats]:
+    parts = (rows[first : first + 1000] for first in range(0, len(rows), 1000))
+    scored = list(in_order(engine, score_rows, detector, parts))
+    return {name: np.concatenate([part[name] for part in scored]) for name in scored[0]}
+
+
+def _detected(name: str, score: str, inside: Floats, outside: Floats, seed: int) -> Detected:
+    found = detection(inside, outside, interval=0.95, resamples=200, random_state=seed)
+    return Detected(
+        dataset=name,
+        score=score,
+        reference="(" in score,
+        auroc=found.intervals["auroc"],
+        aupr=found.intervals["aupr_out"],
+        fpr95=found.intervals["fpr95"],
+        rows=len(outside),
     )
-    return {"detection": detected, "out_sets": sets}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,53 +169,3 @@ def score_rows(detector: Detector, rows: NDArray[Any]) -> dict[str, Floats]:
             found[f"{name} (features)"] = values
     found["confidence"] = p.mean(axis=0).max(axis=-1)
     return found
-
-
-def detect(
-    subject: Subject,
-    out_sets: Mapping[str, Any],
-    threshold: float,
-    engine: EngineName,
-    seed: int,
-    advance: Callable[[float], None],
-) -> tuple[tuple[Detected, ...], tuple[OutSet, ...]]:
-    """Measure how well every score tells every out-of-distribution set from the data."""
-    if not out_sets:
-        return (), ()
-    half = len(subject.rows) // 2
-    if half < 1:
-        raise InputError("detection needs at least two rows of data: one to fit, one to score")
-    detector = Detector.fit(subject.model, subject.rows[:half])
-    inside = _scores(detector, subject.rows[half:][:MOST_IN_ROWS], engine)
-    detected: list[Detected] = []
-    sets: list[OutSet] = []
-    for index, (name, source) in enumerate(out_sets.items()):
-        rows = source.sample(MOST_OUT_ROWS, random_state=seed).X
-        outside = _scores(detector, rows, engine)
-        confidence = outside.pop("confidence")
-        for score, values in outside.items():
-            detected.append(_detected(name, score, inside[score], values, seed))
-        certain = float((confidence >= threshold).mean())
-        mmc = float(confidence.mean())
-        sets.append(OutSet(name, source.where, source.n_rows, mmc, certain))
-        advance((index + 1) / len(out_sets))
-    return tuple(detected), tuple(sets)
-
-
-def _scores(detector: Detector, rows: Floats, engine: EngineName) -> dict[str, Floats]:
-    parts = (rows[first : first + 1000] for first in range(0, len(rows), 1000))
-    scored = list(in_order(engine, score_rows, detector, parts))
-    return {name: np.concatenate([part[name] for part in scored]) for name in scored[0]}
-
-
-def _detected(name: str, score: str, inside: Floats, outside: Floats, seed: int) -> Detected:
-    found = detection(inside, outside, interval=0.95, resamples=200, random_state=seed)
-    return Detected(
-        dataset=name,
-        score=score,
-        reference="(" in score,
-        auroc=found.intervals["auroc"],
-        aupr=found.intervals["aupr_out"],
-        fpr95=found.intervals["fpr95"],
-        rows=len(outside),
-    )

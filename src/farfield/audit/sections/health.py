@@ -13,8 +13,7 @@ from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
 from farfield.audit.findings import Bin, Health
 from farfield.audit.rows import in_order
-from farfield.audit.settings import EngineName
-from farfield.audit.subject import Floats, Subject
+from farfield.audit.subject import Floats
 from farfield.evaluate import calibration, regression
 from farfield.graph.network import Network
 
@@ -29,17 +28,9 @@ SHARED_CLASSES = ("accuracy", "nll", "brier", "ece", "adaptive_ece")
 def compute(case: Case) -> dict[str, Any]:
     """Errors and calibration over all labelled rows."""
     advance = case.stage("health")
-    engine, seed = case.settings.engine, case.settings.seed
-    if case.classifies:
-        measured = classification_health(case.subject, case.source, engine, seed, advance)
-        return {"health": measured}
-    estimator = case.loaded.estimator
-    shared = ScaledNetwork(
-        case.subject.network,
-        float(getattr(estimator, "target_scale_", 1.0)),
-        getattr(estimator, "constant_scale_", None),
-    )
-    return {"health": regression_health(shared, case.source, engine, seed)}
+    if case.source.label is None:
+        return {"health": None}
+    return {"health": _classification(case, advance) if case.classifies else _regression(case)}
 
 
 def resamples(rows: int) -> int:
@@ -47,24 +38,21 @@ def resamples(rows: int) -> int:
     return int(np.clip(DRAWS / max(1, rows), 100, 1000))
 
 
-def classification_health(
-    subject: Subject, source: Any, engine: EngineName, seed: int, advance: Callable[[float], None]
-) -> Health | None:
+def _classification(case: Case, advance: Callable[[float], None]) -> Health:
     """Accuracy, likelihood and calibration over all labelled rows."""
-    if source.label is None:
-        return None
+    model, source, settings = case.subject.model, case.source, case.settings
     probabilities, labels, done = [], [], 0
-    fits = source.n_rows * subject.model.classes <= MOST_KEPT
-    chunks = (
-        source.chunks(CHUNK) if fits else _sample_chunks(source, MOST_KEPT // subject.model.classes)
-    )
-    for p, y in in_order(engine, mean_probabilities, subject.model, chunks):
+    most = MOST_KEPT // model.classes
+    chunks = source.chunks(CHUNK) if source.n_rows <= most else _sample_chunks(source, most)
+    for p, y in in_order(settings.engine, mean_probabilities, model, chunks):
         probabilities.append(p)
         labels.append(np.asarray(y))
         done += len(y)
         advance(done / source.n_rows)
     p, y = np.concatenate(probabilities), np.concatenate(labels)
-    found = calibration(p, y, interval=0.95, resamples=resamples(len(y)), random_state=seed)
+    found = calibration(
+        p, y, interval=0.95, resamples=resamples(len(y)), random_state=settings.seed
+    )
     return Health(
         rows=len(y),
         numbers={name: found.intervals[name] for name in SHARED_CLASSES},
@@ -116,15 +104,19 @@ def mixture_of(
     return raw[..., 0], scale, y
 
 
-def regression_health(
-    shared: ScaledNetwork, source: Any, engine: EngineName, seed: int
-) -> Health | None:
+def _regression(case: Case) -> Health:
     """Errors, likelihood and coverage over all rows with a target."""
-    if source.label is None:
-        return None
-    parts = list(in_order(engine, mixture_of, shared, source.chunks(CHUNK)))
+    settings, estimator = case.settings, case.loaded.estimator
+    shared = ScaledNetwork(
+        case.subject.network,
+        float(getattr(estimator, "target_scale_", 1.0)),
+        getattr(estimator, "constant_scale_", None),
+    )
+    parts = list(in_order(settings.engine, mixture_of, shared, case.source.chunks(CHUNK)))
     mean = np.concatenate([part[0] for part in parts], axis=1)
     std = np.concatenate([part[1] for part in parts], axis=1)
     y = np.concatenate([np.asarray(part[2], dtype=float) for part in parts])
-    found = regression(y, mean, std, interval=0.95, resamples=resamples(len(y)), random_state=seed)
+    found = regression(
+        y, mean, std, interval=0.95, resamples=resamples(len(y)), random_state=settings.seed
+    )
     return Health(rows=len(y), numbers=dict(found.intervals), baseline=float(y.std()))
