@@ -4,6 +4,7 @@ import ast
 import csv
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -166,6 +167,22 @@ def write_example(folder):
     onnx.save(model, folder / "model.onnx")
     with (folder / "train.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["age", "dose"], *rng.normal(size=(60, 2)).round(4).tolist()])
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_newer_pythons_read_every_module_without_a_warning(version):
+    python = shutil.which(f"python{version}")
+    asked = python and subprocess.run([python, "--version"], capture_output=True, check=False)
+    if not asked or asked.returncode:
+        pytest.skip(f"there is no Python {version}")
+    code = "import sys, pathlib\nfor p in pathlib.Path(sys.argv[1]).rglob('*.py'): " \
+        "compile(p.read_bytes(), p, 'exec')"  # fmt: skip
+    package = Path(farfield.__file__).parent
+    done = subprocess.run(
+        [python, "-I", "-W", "error", "-c", code, package],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_wheel_audits_with_its_own_dependencies_alone(wheel, tmp_path):
