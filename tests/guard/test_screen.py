@@ -67,7 +67,7 @@ def test_single_precision_is_no_excuse():
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_the_first_look_at_one_row_and_at_many_is_never_wrong(kind):
+def test_a_look_at_one_row_and_at_many_is_never_wrong(kind):
     """Columns of few values too, of which many are at their ends, and one that never varies."""
     rng = np.random.default_rng(3)
     rows = _table(6)
@@ -84,7 +84,7 @@ def test_the_first_look_at_one_row_and_at_many_is_never_wrong(kind):
     held = screen.inside(tried)
     assert (distance[one] <= 0).all()
     assert (distance[held] <= 0).all()
-    assert one[: len(rows)].mean() > 0.2
+    assert one[: len(rows)].mean() > 0.95
     assert held[: len(rows)].mean() > 0.95
 
 

@@ -28,7 +28,7 @@ from farfield.guard.views.view import Place, Say, View
 VALUES = "values"
 # What a quick look can be taken at.
 QUICK = (torch.float32, torch.float64)
-NOTHING = np.zeros(0, dtype=np.intp)
+NOTHING, ONE = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
 
 class Covered(nn.Module):
@@ -151,8 +151,8 @@ class Covered(nn.Module):
         if x.ndim != 2 or x.requires_grad:
             x = x.detach().flatten(1)
         rows = x.numpy()
-        if len(rows) == 1 and screen.certain(rows.T):
-            return NOTHING
+        if len(rows) == 1:
+            return NOTHING if screen.certain(rows.T) else ONE
         return np.flatnonzero(~screen.inside(rows))
 
     def screen(self, x: Tensor) -> Screen | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from farfield.guard.covered import Covered
 
 # Places of each component or ball at which views are compared, and the share that is worth it.
-PLACES, WORTH = 32, 0.2
+PLACES, WORTH = 100, 0.2
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
         held, members = self.held, self.members._modules
         if len(members) == 1 and not held.probabilities:
-            values = members["0"](self._typed(x))
-            return class_logits(values, held) if held.one_logit else values
+            member = members["0"]
+            return class_logits(member(_typed(x, member)), held)
         p = self.own_probabilities(x)
         p = p.to(torch.promote_types(p.dtype, torch.float32))
         top = p.amax(dim=1, keepdim=True)
@@ -88,11 +88,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def own_probabilities(self, x: Tensor) -> Tensor:
         """The model's own probabilities: the mean over its instances, ``(rows, classes)``."""
-        return instance_mean(self.members, self.held, self._typed(x))
-
-    def _typed(self, x: Tensor) -> Tensor:
-        own = module_dtype(self.members._modules["0"], torch.float64)
-        return x if x.dtype is own else x.to(own)
+        return instance_mean(self.members, self.held, _typed(x, self.members[0]))
 
     def probabilities(self, X: Any) -> Tensor:
         """Guarded probabilities in batches, ``(rows, classes)``; any rows, numbers or not.
@@ -184,6 +180,12 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def set_extra_state(self, state: Tensor) -> None:
         """Take up the certificate of the guard whose state is loaded."""
         self.certificate = Certificate.from_json(bytes(state.tolist()).decode())
+
+
+def _typed(x: Tensor, module: nn.Module) -> Tensor:
+    """Rows in a module's own type."""
+    own = module_dtype(module, torch.float64)
+    return x if x.dtype is own else x.to(own)
 
 
 def _single(logits: Tensor) -> Tensor:

@@ -44,6 +44,8 @@ NARROW = 128
 FURTHEST = 100.0
 # Means and deviations beyond this, or below its inverse, have no squares in single precision.
 LARGEST = 1e15
+# Numbers that are looked at together, and rows at least.
+STRIP, LEAST_STRIP = 2**17, 64
 # What no quick look is made from.
 UNUSED = ("fill", "inputs", "numeric", "other", "width")
 
@@ -74,29 +76,38 @@ class Screen:
     others: tuple[Spheres | Ellipsoids, ...]
 
     def certain(self, row: NDArray[Any]) -> bool:
-        """Whether the first look is enough for one row, ``(columns, 1)``, in few calls.
-
-        Equal bytes are equal numbers, or NaN, which nothing holds.
-        """
-        if self.first is None:
-            return False
+        """Whether one row, ``(columns, 1)``, is inside for certain: the same in fewer calls."""
         low, high, centre = self.ends[row.itemsize]
         moved = np.minimum(np.maximum(row, low), high)
+        # Equal bytes are equal numbers, or NaN, which nothing holds.
         if moved.tobytes() != row.tobytes():
             return False
-        moved -= centre
-        return self.first.holds(moved.astype(np.float32, copy=False))
+        if self.first is not None:
+            moved -= centre
+            if self.first.holds(moved.astype(np.float32, copy=False)):
+                return True
+        return bool(self._whole(row)[0])
 
     def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
+        strip = max(LEAST_STRIP, STRIP // len(self.scale))
+        parts = range(0, len(rows), strip)
+        if len(parts) < 2:
+            return self._strip(rows)
+        return np.concatenate([self._strip(rows[start : start + strip]) for start in parts])
+
+    def _strip(self, rows: NDArray[Any]) -> Bools:
+        """The same for as many rows as stay close to the processor."""
         values = np.ascontiguousarray(rows.T)
         low, high, centre = self.ends[values.itemsize]
         # Whatever is not between its ends is moved there, so that nothing overflows.
-        moved = np.minimum(np.maximum(values, low), high)
+        moved = np.maximum(values, low)
+        np.minimum(moved, high, out=moved)
         held: Bools = np.logical_and.reduce(moved == values, axis=0)
         if self.first is None:
             return held & self._whole(moved)
-        sure = self.first.hold((moved - centre).astype(np.float32, copy=False))
+        moved -= centre
+        sure = self.first.hold(moved.astype(np.float32, copy=False))
         sure &= held
         left = np.flatnonzero(held != sure)
         if len(left):

@@ -220,7 +220,7 @@ def absolute_norm(matrix: Floats) -> float:
 
 def squares_of(rows: Singles) -> Singles:
     """Squared lengths of rows, ``(rows,)``."""
-    found: Singles = np.add.reduce(np.square(rows), axis=0)
+    found: Singles = np.einsum("cn,cn->n", rows, rows)
     return found
 
 
