@@ -18,7 +18,7 @@ from farfield.guard.shapes import (
     Bools,
     Ellipsoids,
     Floats,
-    Member,
+    Shape,
     Singles,
     Spheres,
     as_column,
@@ -50,7 +50,7 @@ class First:
     limits: tuple[float, ...]
 
     @classmethod
-    def of(cls, members: list[Member], units: Units, centre: Floats, bounds: Floats) -> First:
+    def of(cls, members: list[Shape], units: Units, centre: Floats, bounds: Floats) -> First:
         """Fold the units into members, and all errors into their limits.
 
         ``y = A c - s`` is off by at most ``e = g (|A| bounds + |s|)``, so ``|y|`` is by ``|e|``.

@@ -27,7 +27,7 @@ ROOM = 1e-6
 
 
 @dataclass(frozen=True)
-class Member:
+class Shape:
     """One ball or ellipsoid: ``|A u - s|^2 <= square``, all in double precision."""
 
     factor: Floats
@@ -78,7 +78,7 @@ class Spheres:
         held: Bools = np.minimum.reduce(found, axis=0) + squares + lost <= 0.0
         return held
 
-    def member(self, places: Floats) -> tuple[Member, Bools]:
+    def member(self, places: Floats) -> tuple[Shape, Bools]:
         """The ball that holds most of some places, and which of them."""
         apart = np.linalg.norm(places[:, None] - self.centres, axis=2)
         most, held = _most(apart <= self.radii)
@@ -86,7 +86,7 @@ class Spheres:
         # The exact look takes the difference of squares, see ``Balls``.
         lost = 16 * (len(centre) + 16) * 2.0**-53 * (2.0 * np.linalg.norm(centre) + radius) ** 2
         square = (radius * (1.0 - ROOM)) ** 2 - float(lost)
-        return Member(np.eye(len(centre)), centre, square), held
+        return Shape(np.eye(len(centre)), centre, square), held
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Ellipsoids:
         held: Bools = least <= self.threshold * (1.0 - ROOM)
         return held
 
-    def member(self, places: Floats) -> tuple[Member, Bools]:
+    def member(self, places: Floats) -> tuple[Shape, Bools]:
         """The ellipsoid that holds most of some places, and which of them."""
         factors, shifts = self.view.factors.numpy(), self.view.shifts.numpy()
         offsets = self.view.offsets.numpy()
@@ -152,7 +152,7 @@ class Ellipsoids:
         levels = np.square(turned).sum(axis=2) + offsets
         most, held = _most(levels <= self.threshold**2)
         square = (self.threshold * (1.0 - ROOM)) ** 2 - float(offsets[most])
-        return Member(factors[most].T, shifts[most], square), held
+        return Shape(factors[most].T, shifts[most], square), held
 
 
 @dataclass(frozen=True)
