@@ -9,7 +9,7 @@ import click
 
 from farfield.cli import options
 from farfield.errors import InputError
-from farfield.levels import KEEP
+from farfield.levels import EPSILON, KEEP, RADII
 
 EXAMPLES = """
 \b
@@ -27,8 +27,8 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors")
 @click.option("--data", required=True, help="Training data: CSV, parquet, npz, npy or IDX images.")
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--label", help="Column (or npz key) that holds the labels; guessed aloud.")
-@click.option("--radii", default=3.0, show_default=True, help="Data radii of the promise.")
-@click.option("--epsilon", default=0.01, show_default=True, help="No class above 1/K + epsilon.")
+@click.option("--radii", default=RADII, show_default=True, help="Data radii of the promise.")
+@click.option("--epsilon", default=EPSILON, show_default=True, help="No class above 1/K + epsilon.")
 @click.option("--keep", default=KEEP, show_default=True, help="Share of new rows left as they are.")
 @click.option("--envelope", is_flag=True, help="Leave outputs alone; add inside, distance, ...")
 @options.reading

@@ -20,7 +20,7 @@ from farfield.guard.certificate import Certificate
 from farfield.guard.function import GuardedFunction
 from farfield.guard.guarded import Explanation
 from farfield.guard.protect import MIN_ROWS, Options, guard_function
-from farfield.levels import KEEP
+from farfield.levels import EPSILON, KEEP, RADII
 
 
 @final
@@ -49,8 +49,8 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     """
 
     estimator: Any = field(default=None, kw_only=False)
-    radii: float = 3.0
-    epsilon: float = 0.01
+    radii: float = RADII
+    epsilon: float = EPSILON
     keep: float = KEEP
     held_out: float = 0.1
     categorical: Sequence[int | Sequence[int]] | None = None

@@ -22,7 +22,7 @@ from farfield.guard.members import Held, Predict, hold, own_probabilities, predi
 from farfield.guard.model import GuardedModel
 from farfield.guard.regressor import GuardedRegressor, Spread, spread_of, target_deviation
 from farfield.guard.views.units import MetricKind
-from farfield.levels import KEEP
+from farfield.levels import EPSILON, KEEP, RADII
 
 Floats = NDArray[np.float64]
 MIN_ROWS = 10
@@ -34,8 +34,8 @@ def guard(
     model: Any,
     X: Any,
     *,
-    radii: float = 3.0,
-    epsilon: float = 0.01,
+    radii: float = RADII,
+    epsilon: float = EPSILON,
     keep: float = KEEP,
     held_out: Any = 0.1,
     labels: Any = None,
@@ -124,8 +124,8 @@ def guard(
 class Options:
     """The options of :func:`guard`, checked."""
 
-    radii: float = 3.0
-    epsilon: float = 0.01
+    radii: float = RADII
+    epsilon: float = EPSILON
     keep: float = KEEP
     held_out: Any = 0.1
     labels: Any = None

@@ -24,8 +24,6 @@ from farfield.guard.model import GuardedModel
 Pair = tuple[float, float]
 # Of the sampled rows, every fifth is kept out of the guard and only compared on.
 KEPT_OUT = 5
-# The promise: beyond three data radii no class above 1/K + 0.01.
-RADII, EPSILON = 3.0, 0.01
 # Rows that are moved to a feature's bound.
 MOVED = 100
 # Rows of an out-of-distribution set that a guard is compared on.
@@ -96,15 +94,8 @@ def _guard(case: Case) -> tuple[AnyGuard, NDArray[np.bool_]]:
         return case.given_guard, np.ones_like(apart)
     inside = np.ones_like(apart) if apart.all() else ~apart
     labels = None if subject.labels is None else subject.labels[inside]
-    safe = guarded(
-        subject.model,
-        subject.moving,
-        subject.rows[inside],
-        labels,
-        radii=RADII,
-        epsilon=EPSILON,
-        random_state=case.settings.seed,
-    )
+    rows, seed = subject.rows[inside], case.settings.seed
+    safe = guarded(subject.model, subject.moving, rows, labels, random_state=seed)
     return safe, apart
 
 
