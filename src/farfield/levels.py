@@ -1,8 +1,8 @@
 """The levels that everything here is measured against, each written once.
 
 A direction is *blind* if the confidence infinitely far out is at least ``BLIND``; a model is *sure*
-of a class at ``SURE``. A guard leaves a share of ``KEEP`` of new rows as they are, and promises that
-beyond ``RADII`` data radii no class exceeds ``1 / K + EPSILON``.
+of a class at ``SURE``. A guard leaves a share of ``KEEP`` of new rows as they are, and promises
+that beyond ``RADII`` data radii no class exceeds ``1 / K + EPSILON``.
 """
 
 BLIND = 0.99
