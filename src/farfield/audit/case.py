@@ -88,6 +88,8 @@ def open_case(
     **rest: Any,
 ) -> Case:
     """Take a sample of the data, and fit out-of-distribution sets to it."""
+    if rest.get("wants_guard") and task == "regression":
+        raise InputError("guard=True needs a classifier; a regressor has no confidence")
     tabular = task == "classification" and not source.is_image
     pairs = _pairs(settings, source.columns) if tabular else ()
     names = [column.name for column in source.columns]

@@ -15,7 +15,6 @@ from farfield.audit.families import share_value
 from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
 from farfield.audit.given_guard import AnyGuard, guarded
 from farfield.audit.subject import Floats, Subject
-from farfield.errors import InputError
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
 from farfield.guard.falsify import falsify
@@ -42,8 +41,6 @@ def compute(case: Case) -> dict[str, Any]:
     per batch. The plain side is evaluated through the guard's own copy of the model, so that
     timings and numbers differ by the guard alone.
     """
-    if not case.classifies:
-        raise InputError("guard=True needs a classifier; a regressor has no confidence")
     case.stage("guard")
     safe, apart = _guard(case)
     rows = {"": case.subject.rows[apart]} | {
