@@ -4,7 +4,7 @@ import contextlib
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farfield.data import FeatureSchema, LabelSchema, read_schema
@@ -117,7 +117,6 @@ pieces = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(pieces, max_size=12).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_or_refused(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "fuzz.toml"

@@ -115,7 +115,7 @@ def test_hostile_names_stay_text(pages):
     assert json.loads(told)["surfaces"][0]["x"] == samples.HOSTILE[0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(name=st.text(max_size=60))
 def test_any_name_is_shown_and_changes_nothing_else(name):
     base = samples.mixed()
