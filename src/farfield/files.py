@@ -105,7 +105,7 @@ def _remove_orphans(folder: Path) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = TEMPORARY.fullmatch(entry.name)
-            if found is None or found[1] != MACHINE or _alive(int(found[2])):
+            if found is None or found[1] != MACHINE or alive(int(found[2])):
                 continue
             with suppress(OSError):
                 if entry.is_file(follow_symlinks=False) and _own(entry):
@@ -117,7 +117,7 @@ def _own(entry: os.DirEntry[str]) -> bool:
     return not hasattr(os, "getuid") or entry.stat(follow_symlinks=False).st_uid == os.getuid()
 
 
-def _alive(process: int) -> bool:
+def alive(process: int) -> bool:
     """Whether there is a process of this number; yes where that cannot be known."""
     if os.name != "posix":
         return True

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from contextlib import closing
 
-from farfield.reproduce.claims import Claims, is_alive
+from farfield.files import alive
+from farfield.reproduce.claims import Claims
 
 
 def take_all(file, count, out):
@@ -57,7 +58,7 @@ def test_the_dead_are_succeeded(tmp_path):
     claims = Claims(file, "work")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    assert not is_alive(process.pid)
+    assert not alive(process.pid)
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("INSERT INTO claims VALUES ('work', 3, ?, 0)", (process.pid,))
     assert claims.take(3)

@@ -12,7 +12,7 @@ from farfield.reproduce import NAMES, RunRequest, find_experiment
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
-from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
+from farfield.reproduce.models import SEVERAL, SINGLE, build
 from farfield.reproduce.runner import run_experiment
 from farfield.reproduce.surfaces import SurfaceGrid, differentiable, score_surfaces
 
@@ -134,14 +134,16 @@ def data(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_resnets(monkeypatch):
     """Stand in for the authors' networks, whose files are not here."""
-    from farfield.reproduce import hein_figures
+    from farfield.reproduce import hein_models
 
-    def read(request, name):
+    def read(request, name, trained=None):
+        if trained is not None:
+            return hein_models.network_of(trained)
         generator = torch.Generator().manual_seed(len(name))
         weight = torch.randn(10, 3072, generator=generator)
         return lambda x: x.flatten(1).to(weight) @ weight.T / 50
 
-    monkeypatch.setattr(hein_figures, "read_network", read)
+    monkeypatch.setattr(hein_models, "read_network", read)
 
 
 def global_states():

@@ -14,9 +14,9 @@ import pytest
 
 from farfield.errors import InputError, MissingDependency
 from farfield.reproduce import PaperComparison, ResultTable, RunRequest, Stage, find_experiment
+from farfield.reproduce.page import to_csv, to_latex
 from farfield.reproduce.runner import missing_data, run_all, run_experiment
 from farfield.reproduce.store import Store
-from farfield.reproduce.tables import to_csv, to_latex
 from reproduce import toy_experiment as toy
 
 

@@ -12,6 +12,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from farfield.files import alive
+
 # Seconds to wait for another process that is writing.
 PATIENCE = 60.0
 # Seconds after which a claim is void even if its process seems to live: its number may have been
@@ -54,7 +56,7 @@ class Claims:
                 return True
             query = "SELECT process, since FROM claims WHERE work = ? AND number = ?"
             owner, since = database.execute(query, key).fetchone()
-            if is_alive(owner) and time.time() - since < LONGEST:
+            if alive(owner) and time.time() - since < LONGEST:
                 return False
             # Whoever changes the row first has it.
             taken = database.execute(
@@ -73,18 +75,3 @@ class Claims:
 
     def _open(self) -> sqlite3.Connection:
         return sqlite3.connect(self._file, timeout=PATIENCE)
-
-
-def is_alive(process: int) -> bool:
-    """Tell whether a process of this machine is running.
-
-    >>> is_alive(os.getpid())
-    True
-    """
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

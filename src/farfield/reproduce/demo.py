@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,13 @@ import numpy as np
 from farfield.audit.record import Audit, parse
 from farfield.audit.run import audit
 from farfield.datasets import half_moons
-from farfield.estimators import (
-    AnchoredEnsembleClassifier,
-    BayesByBackpropClassifier,
-    EnsembleClassifier,
-    MCDropoutClassifier,
-    ReLUClassifier,
-    TemperatureScaling,
-)
 from farfield.graph import capture
-from farfield.report.figure import CLASSES, new_figure, save_figure
+from farfield.report.figure import CLASSES, save_figure
 from farfield.report.html.comparison import write_comparison
-from farfield.reproduce.drawing import RANGES, disc_points, draw_disc
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.drawing import RANGES, disc_points, draw_disc, panels
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.models import make_model
 from farfield.reproduce.surfaces import polar_surfaces
 
 NAME = "demo"
@@ -37,21 +29,12 @@ SCORE = "one_minus_max_probability"
 RING = (8.0, 10.0)
 # Discs in a row.
 COLUMNS = 3
-
-
-def papers_models(seed: int) -> dict[str, Any]:
-    """The models of Know Your Limits, with its architecture and one logit."""
-    settings: dict[str, Any] = {"hidden": (25, 25, 25), "logits": "one", "random_state": seed}
-    return {
-        "One ReLU network": ReLUClassifier(**settings),
-        "Temperature scaling": TemperatureScaling(ReLUClassifier(**settings), random_state=seed),
-        "MC dropout": MCDropoutClassifier(samples=50, **settings),
-        "Ensemble of ten": EnsembleClassifier(members=10, **settings),
-        "Anchored ensemble": AnchoredEnsembleClassifier(members=10, **settings),
-        "Bayes by backprop": BayesByBackpropClassifier(
-            logits="one", random_state=seed, hidden=(25,)
-        ),
-    }
+# The paper's architecture with one logit; Bayes by backprop works with fewer layers.
+HIDDEN = {"Bayes by backprop": (25,)}
+MODELS = (
+    "One ReLU network", "Temperature scaling", "MC dropout", "Ensemble of ten",
+    "Anchored ensemble", "Bayes by backprop",
+)  # fmt: skip
 
 
 def settings(quick: bool, seed: int) -> Settings:
@@ -60,24 +43,21 @@ def settings(quick: bool, seed: int) -> Settings:
         "seed": seed,
         "directions": 360 if quick else 1440,
         "samples": 100 if quick else 500,
-        "models": list(papers_models(seed)),
+        "models": list(MODELS),
     }
 
 
 def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model: train it, audit it, and follow it in all directions."""
-    shared = {name: value for name, value in settings.items() if name != "models"}
-    return [
-        Stage(title, {**shared, "model": title}, partial(_follow, title, settings))
-        for title in settings["models"]
-    ]
+    return step_per_model(settings, _follow)
 
 
 def _follow(title: str, settings: Settings) -> Result:
     seed = settings["seed"]
     moons = half_moons(seed)
     centre = moons.X.mean(axis=0)
-    model = papers_models(seed)[title].fit(moons.X, moons.y)
+    constants = {"hidden": HIDDEN.get(title, (25, 25, 25)), "logits": "one", "random_state": seed}
+    model = make_model(title, constants).fit(moons.X, moons.y)
     found = audit(
         model,
         moons.X,
@@ -94,10 +74,7 @@ def _follow(title: str, settings: Settings) -> Result:
     return {
         "audit": found.to_json(),
         "accuracy": float(model.score(moons.X_validation, moons.y_validation)),
-        "angles": polar.angles,
-        "distances": polar.distances,
-        "near": polar.near[SCORE],
-        "limit": polar.limit[SCORE],
+        **{key.removesuffix(f" {SCORE}"): values for key, values in polar.items()},
     }
 
 
@@ -171,22 +148,14 @@ def draw(settings: Settings, results: Mapping[str, Result]) -> Any:
     centre, scale = moons.X.mean(axis=0), float(moons.X.std(axis=0).max())
     places = disc_points(moons.X, centre, scale)
     columns = min(COLUMNS, len(results))
-    rows = -(-len(results) // columns)
-    figure = new_figure(4.6 * columns + 1.1, 5.0 * rows)
-    axes = list(figure.subplots(rows, columns, squeeze=False).reshape(-1))
-    for axis in axes:
-        axis.axis("off")
-    for axis, (title, each) in zip(axes, results.items(), strict=False):
-        image = draw_disc(
-            axis, each["angles"], each["distances"], each["near"], each["limit"],
-            RANGES[SCORE], scale,
-        )  # fmt: skip
+    figure, axes = panels(list(results), (4.6, 5.0), columns, more=(1.1, 0.0), fontsize=12)
+    for axis, each in zip(axes, results.values(), strict=True):
+        image = draw_disc(axis, each, RANGES[SCORE], scale)
         for label, colour in zip(np.unique(moons.y), CLASSES, strict=False):
             chosen = places[moons.y == label].T
             axis.scatter(*chosen, s=5, color=colour, linewidths=0, label=f"class {label}")
-        axis.set_title(title)
     axes[0].legend(loc="lower left", fontsize=8, frameon=False, bbox_to_anchor=(-0.03, -0.03))
-    bar = figure.colorbar(image, ax=axes, shrink=0.8 / rows, pad=0.02)
+    bar = figure.colorbar(image, ax=axes, shrink=0.8 / -(-len(results) // columns), pad=0.02)
     bar.ax.invert_yaxis()
     ticks = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
     bar.set_ticks(ticks, labels=[f"{1 - tick:.1f}" for tick in ticks])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.report.figure import CLASSES
+from farfield.report.figure import CLASSES, new_figure
 from farfield.report.plane import CLASSES as MANY
+from farfield.reproduce.experiment import Result
 from farfield.reproduce.surfaces import Window
 
 Floats = NDArray[Any]
@@ -70,25 +72,19 @@ def draw_points(axis: Any, X: Floats, y: Floats, size: float = 3.0) -> None:
 
 
 def draw_disc(
-    axis: Any,
-    angles: Floats,
-    distances: Floats,
-    near: Floats,
-    limit: Floats,
-    limits: tuple[float, float],
-    scale: float,
+    axis: Any, result: Result, limits: tuple[float, float], scale: float, score: str = ""
 ) -> Any:
     """Draw a score on the whole plane as a disc whose rim is infinity.
 
     Args:
         axis: Where to draw.
-        angles: ``(directions,)``.
-        distances: ``(distances,)``.
-        near: ``(distances, directions)`` the score there.
-        limit: ``(directions,)`` the score at infinity.
+        result: What :func:`~farfield.reproduce.surfaces.polar_surfaces` found.
         limits: Range of the colours.
         scale: The distance that lies halfway to the rim, divided by ``HALFWAY``.
+        score: Its name, where the result tells several apart.
     """
+    angles, distances = result["angles"], result["distances"]
+    near, limit = (result[f"{kind} {score}".strip()] for kind in ("near", "limit"))
     turn = np.append(angles, 2 * np.pi + angles[0])
     end = np.append(limit, limit[0])
     radii = np.append(distances / (distances + HALFWAY * scale), 1.0)
@@ -159,11 +155,51 @@ def shuffled_colours(count: int, seed: int = 0) -> Floats:
     return 0.45 + 0.55 * colours
 
 
-def tidy(axis: Any) -> None:
-    """Take away the frame's upper and right side, and add a faint grid."""
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(alpha=0.25, linewidth=0.6)
-    axis.tick_params(labelsize=8)
+def panels(
+    titles: Sequence[str],
+    size: tuple[float, float],
+    columns: int = 0,
+    *,
+    more: tuple[float, float] = (0.0, 0.0),
+    fontsize: float = 10,
+    **shared: Any,
+) -> tuple[Any, list[Any]]:
+    """Make a figure with one panel for each title.
+
+    Args:
+        titles: Of the panels.
+        size: Of one panel, in inches.
+        columns: Panels in a row; 0 for all.
+        more: What the figure is larger than its panels.
+        fontsize: Of the titles.
+        **shared: As ``sharey``.
+
+    Returns:
+        The figure, and an axis for each title.
+    """
+    columns = columns or len(titles)
+    rows = -(-len(titles) // columns)
+    figure = new_figure(size[0] * columns + more[0], size[1] * rows + more[1])
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).ravel())
+    for axis, title in zip(axes, titles, strict=False):
+        axis.set_title(title, fontsize=fontsize)
+    for axis in axes[len(titles) :]:
+        axis.axis("off")
+    return figure, axes[: len(titles)]
+
+
+def tidy(*axes: Any) -> None:
+    """Take away the frames' upper and right sides, and add faint grids."""
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25, linewidth=0.6)
+        axis.tick_params(labelsize=8)
+
+
+def legend_outside(figure: Any, axis: Any, place: str = "lower center", columns: int = 1) -> None:
+    """Put the legend of one panel beside all of them."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc=f"outside {place}", ncols=columns, frameon=False, fontsize=8)
 
 
 def _label(axis: Any, radius: float, text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,24 +58,31 @@ class Stage:
     shared: bool = False
 
 
+def step_per_model(
+    settings: Settings, run: Callable[[str, Settings], Result], *without: str
+) -> list[Stage]:
+    """Make one step of each of ``settings["models"]``; it depends on all settings but some."""
+    fixed = {key: value for key, value in settings.items() if key not in ("models", *without)}
+    return [
+        Stage(name, {**fixed, "model": name}, partial(run, name, settings))
+        for name in settings["models"]
+    ]
+
+
 class Experiment(Protocol):
-    """A module of this package that reproduces one thing."""
+    """A module of this package that reproduces one thing.
 
-    @property
-    def NAME(self) -> str:  # noqa: N802 - a module's constant
-        """What the command line calls it."""
+    Attributes:
+        NAME: What the command line calls it.
+        TITLE: What it reproduces.
+        SOURCE: The document, and where in it.
+        NEEDS: Files below the data folder without which it cannot run.
+    """
 
-    @property
-    def TITLE(self) -> str:  # noqa: N802
-        """What it reproduces."""
-
-    @property
-    def SOURCE(self) -> str:  # noqa: N802
-        """The document, and where in it."""
-
-    @property
-    def NEEDS(self) -> tuple[str, ...]:  # noqa: N802
-        """Files below the data folder without which it cannot run."""
+    NAME: str
+    TITLE: str
+    SOURCE: str
+    NEEDS: tuple[str, ...]
 
     def settings(self, quick: bool, seed: int, /) -> Settings:
         """Return the papers' settings, or reduced ones."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,22 @@ class PaperComparison:
     why: str = ""
     tolerance: float = 0.0
     agrees: bool | None = None
+
+    @classmethod
+    def each(
+        cls,
+        ours: Mapping[str, Value],
+        published: Value,
+        source: str,
+        why: str = "",
+        *,
+        tolerance: float = 0.0,
+    ) -> list[PaperComparison]:
+        """Put several quantities of ours, by name, beside one published value."""
+        return [
+            cls(quantity, published, value, source, why, tolerance)
+            for quantity, value in ours.items()
+        ]
 
     @property
     def difference(self) -> float | None:
@@ -74,6 +90,28 @@ class ResultTable:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        caption: str,
+        results: Mapping[str, Any],
+        columns: Mapping[str, str | Callable[[Any], Value]],
+        first: str = "model",
+    ) -> ResultTable:
+        """Make one row of each result: its name, then a key of it or a function of it per column.
+
+        >>> found = {"a": {"n": 2}}
+        >>> table = ResultTable.of("t", "", found, {"n": "n", "more": lambda r: r["n"] + 1})
+        >>> table.columns, table.rows
+        (['model', 'n', 'more'], [['a', 2, 3]])
+        """
+        rows = [
+            [title, *(each[key] if isinstance(key, str) else key(each) for key in columns.values())]
+            for title, each in results.items()
+        ]
+        return cls(name, caption, [first, *columns], rows)
 
     def __post_init__(self) -> None:
         wrong = [len(row) for row in self.rows if len(row) != len(self.columns)]
@@ -120,7 +158,7 @@ class Findings:
     summary: Sequence[str] = ()
     comparisons: Sequence[PaperComparison] = ()
     tables: Sequence[ResultTable] = ()
-    pictures: Sequence[Figure] = field(default=())
+    pictures: Sequence[Figure] = ()
 
 
 def format_value(value: Value, digits: int = 4) -> str:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from farfield.datasets import nine_clusters
-from farfield.estimators import (
-    AnchoredEnsembleClassifier,
-    BayesByBackpropClassifier,
-    EnsembleClassifier,
-    MCDropoutClassifier,
-    ReLUClassifier,
-)
 from farfield.exact import blind_arcs
 from farfield.graph import capture
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import disc_points, draw_disc, draw_points, draw_surface
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.drawing import disc_points, draw_disc, draw_points, draw_surface, panels
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
+from farfield.reproduce.models import make_model
 from farfield.reproduce.surfaces import SurfaceGrid, Window, polar_surfaces, score_surfaces
 
 NAME = "first-version-1"
@@ -52,37 +44,18 @@ def settings(quick: bool, seed: int) -> Settings:
 
 def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model."""
-    fixed = {name: value for name, value in settings.items() if name != "models"}
-    return [
-        Stage(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
-        for name in settings["models"]
-    ]
+    return step_per_model(settings, _evaluate)
 
 
 def _build(name: str, settings: Settings) -> Any:
-    shared: dict[str, Any] = {
-        "hidden": tuple(settings["hidden"]),
-        "learning_rate": 1e-3,
-        "batch_size": 8,
-        "epochs": settings["epochs"],
-        "random_state": settings["seed"],
+    own: dict[str, Any] = {
+        "single network": {"hidden": tuple(settings["single_hidden"])},
+        "MC dropout": {"dropout": settings["dropout"]},
+        "Bayes by backprop": {"learning_rate": 1e-2, "batch_size": 64},
     }
-    makers: dict[str, Any] = {
-        "single network": lambda: ReLUClassifier(
-            **{**shared, "hidden": tuple(settings["single_hidden"])}
-        ),
-        "MC dropout": lambda: MCDropoutClassifier(
-            **shared, dropout=settings["dropout"], samples=settings["samples"]
-        ),
-        "Bayes by backprop": lambda: BayesByBackpropClassifier(
-            **{**shared, "learning_rate": 1e-2, "batch_size": 64}, samples=settings["samples"]
-        ),
-        "ensemble": lambda: EnsembleClassifier(**shared, members=settings["members"]),
-        "anchored ensemble": lambda: AnchoredEnsembleClassifier(
-            **shared, members=settings["members"]
-        ),
-    }
-    return makers[name]()
+    shared = {"hidden": tuple(settings["hidden"]), "learning_rate": 1e-3, "batch_size": 8}
+    shared |= {"epochs": settings["epochs"], "random_state": settings["seed"], **own.get(name, {})}
+    return make_model(name, shared, settings["members"], settings["samples"])
 
 
 def _evaluate(name: str, settings: Settings) -> Result:
@@ -90,8 +63,7 @@ def _evaluate(name: str, settings: Settings) -> Result:
     model = _build(name, settings).fit(clusters.X, clusters.y)
     network = capture(model)
     surface = score_surfaces(network, [ENTROPY], SurfaceGrid.of(WINDOW, settings["step"]))[ENTROPY]
-    directions = settings["directions"]
-    polar = polar_surfaces(network, [ENTROPY], np.zeros(2), directions=directions)
+    polar = polar_surfaces(network, [ENTROPY], np.zeros(2), directions=settings["directions"])
     arcs = blind_arcs(network)
     return {
         "accuracy": float(model.score(clusters.X, clusters.y)),
@@ -99,10 +71,7 @@ def _evaluate(name: str, settings: Settings) -> Result:
         "member_blind": float(arcs.instance_share.mean()),
         "certain_share": float((surface < 0.1).mean()),
         "entropy": surface,
-        "angles": polar.angles,
-        "distances": polar.distances,
-        "near": polar.near[ENTROPY],
-        "limit": polar.limit[ENTROPY],
+        **{key.removesuffix(f" {ENTROPY}"): values for key, values in polar.items()},
     }
 
 
@@ -110,38 +79,21 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Draw the five surfaces and the five discs."""
     clusters = nine_clusters(settings["seed"])
     data = (clusters.X, clusters.y)
-    columns = [
-        "model",
-        "accuracy",
-        "share of the window below 0.1 bit",
-        "blind share of directions (exact)",
-        "its members alone",
-        "entropy at infinity, mean",
-        "entropy at infinity, largest",
-    ]
-    rows = [
-        [
-            name,
-            each["accuracy"],
-            each["certain_share"],
-            each["blind"],
-            each["member_blind"],
-            float(each["limit"].mean()),
-            float(each["limit"].max()),
-        ]
-        for name, each in results.items()
-    ]
+    columns: dict[str, Any] = {
+        "accuracy": "accuracy",
+        "share of the window below 0.1 bit": "certain_share",
+        "blind share of directions (exact)": "blind",
+        "its members alone": "member_blind",
+        "entropy at infinity, mean": lambda each: float(each["limit"].mean()),
+        "entropy at infinity, largest": lambda each: float(each["limit"].max()),
+    }
     caption = "Predictive entropy in bits; blind: at least 99% sure infinitely far out."
     pictures = [
         Figure("figure-1", _CAPTION, _figure(results, data)),
         Figure("figure-1-infinity", _CAPTION_DISC, _discs(results, data)),
     ]
-    return Findings(
-        _summary(results),
-        _compare(results),
-        [ResultTable("models", caption, columns, rows)],
-        pictures,
-    )
+    table = ResultTable.of("models", caption, results, columns)
+    return Findings(_summary(results), _compare(results), [table], pictures)
 
 
 _CAPTION = (
@@ -155,7 +107,8 @@ _CAPTION_DISC = (
 
 
 def _compare(results: Mapping[str, Result]) -> list[PaperComparison]:
-    why = (
+    alone = "The network is constant in a direction in which all units of a layer go off."
+    several = (
         "Each member becomes certain, but of its own class: where votes differ, the entropy of the "
         "vote remains. The later version claims a fixed level only."
     )
@@ -165,9 +118,7 @@ def _compare(results: Mapping[str, Result]) -> list[PaperComparison]:
             0.0,
             float(each["limit"].max()),
             "Theorem 1: perfect certainty for every metric",
-            why
-            if name != "single network"
-            else "The network is constant in a direction in which all units of a layer go off.",
+            alone if name == "single network" else several,
             tolerance=1e-6,
         )
         for name, each in results.items()
@@ -185,30 +136,20 @@ def _summary(results: Mapping[str, Result]) -> list[str]:
 
 
 def _figure(results: Mapping[str, Result], data: Any) -> Any:
-    figure = new_figure(8.4, 5.6)
-    axes = figure.subplots(2, 3)
-    for axis in axes.ravel()[len(results) :]:
-        axis.axis("off")
-    image = None
-    for axis, (name, each) in zip(axes.ravel(), results.items(), strict=False):
+    figure, axes = panels(list(results), (2.8, 2.8), 3)
+    for axis, each in zip(axes, results.values(), strict=True):
         image = draw_surface(axis, WINDOW, each["entropy"], (0.0, TOP))
         draw_points(axis, data[0], data[1], size=2.5)
-        axis.set_title(name, fontsize=10)
-    figure.colorbar(image, ax=list(axes.ravel()), shrink=0.7, label="bits", ticks=[0, 1, 2, 3])
+    figure.colorbar(image, ax=figure.axes, shrink=0.7, label="bits", ticks=[0, 1, 2, 3])
     return figure
 
 
 def _discs(results: Mapping[str, Result], data: Any) -> Any:
-    figure = new_figure(2.75 * len(results) + 0.6, 3.1)
-    axes = figure.subplots(1, len(results), squeeze=False)[0]
+    figure, axes = panels(list(results), (2.75, 3.1), more=(0.6, 0.0), fontsize=9)
     X, y = data
     scale = float(X.std(axis=0).max())
-    image = None
-    for axis, (name, each) in zip(axes, results.items(), strict=True):
-        image = draw_disc(
-            axis, each["angles"], each["distances"], each["near"], each["limit"], (0.0, TOP), scale
-        )
+    for axis, each in zip(axes, results.values(), strict=True):
+        image = draw_disc(axis, each, (0.0, TOP), scale)
         draw_points(axis, disc_points(X, np.zeros(2), scale), y, size=1.0)
-        axis.set_title(name, fontsize=9)
-    figure.colorbar(image, ax=list(axes), shrink=0.7, pad=0.01, label="bits", ticks=[0, 1, 2, 3])
+    figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01, label="bits", ticks=[0, 1, 2, 3])
     return figure

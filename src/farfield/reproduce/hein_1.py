@@ -15,9 +15,9 @@ from farfield.graph import capture
 from farfield.objectives import resolve
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import KeptPolygons, draw_points, draw_regions, shuffled_colours
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.surfaces import Window
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
+from farfield.reproduce.surfaces import Window, circle
 
 NAME = "hein-1"
 TITLE = "Linear regions, and confidence on growing windows: plain, CEDA, ACET and RBF"
@@ -43,15 +43,9 @@ def settings(quick: bool, seed: int) -> Settings:
 
 def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for the regions, one for each kind of training."""
-    fixed = {key: value for key, value in settings.items() if key != "region_hidden"}
     regions = {key: settings[key] for key in ("seed", "region_hidden")}
-    return [
-        Stage("regions", regions, partial(_regions, settings)),
-        *(
-            Stage(name, {**fixed, "model": name}, partial(_evaluate, name, settings))
-            for name in MODELS
-        ),
-    ]
+    models = step_per_model({**settings, "models": MODELS}, _evaluate, "region_hidden")
+    return [Stage("regions", regions, partial(_regions, settings)), *models]
 
 
 def _regions(settings: Settings) -> Result:
@@ -68,9 +62,7 @@ def _regions(settings: Settings) -> Result:
         result[f"{name} offsets"] = plane.offsets.numpy()
         result[f"{name} confidence"] = plane.probabilities.amax(dim=-1).numpy()
     # Each affine map that some ray ends on belongs to a region that extends to infinity.
-    angles = np.linspace(0, 2 * np.pi, 20_000, endpoint=False)
-    rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    far = at_infinity(network, CENTRE, rays)
+    far = at_infinity(network, CENTRE, circle(20_000)[1])
     slopes = far.jacobian()[0].flatten(1).numpy().round(9)
     result["unbounded"] = len(np.unique(slopes, axis=0))
     result["blind"] = blind_arcs(network).share
@@ -81,7 +73,8 @@ def _evaluate(name: str, settings: Settings) -> Result:
     moons = half_moons(settings["seed"])
     model = _build(name, settings).fit(moons.X, moons.y)
     held = (moons.X_validation, moons.y_validation)
-    result: Result = {"accuracy": float(model.score(*held)), "inside": _mean(model, moons)}
+    inside = float(model.predict_proba(moons.X_validation).max(axis=1).mean())
+    result: Result = {"accuracy": float(model.score(*held)), "inside": inside}
     pixels = settings["pixels"]
     for radius in settings["radii"]:
         ticks = np.linspace(-radius, radius, pixels)
@@ -90,18 +83,12 @@ def _evaluate(name: str, settings: Settings) -> Result:
         result[f"window {radius:g}"] = confidence.reshape(pixels, pixels).astype(np.float32)
         result[f"mean {radius:g}"] = float(confidence.mean())
     if name == "RBF":
-        result |= {"blind": 0.0, "distance": None, "radius": model.certificate_radius(0.01)}
-        return result
+        radius = model.certificate_radius(0.01)
+        return {**result, "blind": 0.0, "distance": None, "radius": radius}
     network = capture(model)
-    angles = np.linspace(0, 2 * np.pi, 1440, endpoint=False)
-    rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    distance = at_infinity(network, CENTRE, rays).distance(0.999)[0]
-    result |= {
-        "blind": blind_arcs(network).share,
-        "distance": float(distance.median()),
-        "radius": None,
-    }
-    return result
+    distance = at_infinity(network, CENTRE, circle(1440)[1]).distance(0.999)[0]
+    blind = blind_arcs(network).share
+    return {**result, "blind": blind, "distance": float(distance.median()), "radius": None}
 
 
 def _build(name: str, settings: Settings) -> Any:
@@ -117,49 +104,27 @@ def _build(name: str, settings: Settings) -> Any:
     )
 
 
-def _mean(model: Any, moons: Any) -> float:
-    """Mean confidence on the validation points."""
-    return float(model.predict_proba(moons.X_validation).max(axis=1).mean())
-
-
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Draw regions and windows."""
     moons = half_moons(settings["seed"])
     data = (moons.X, moons.y)
     regions = results["regions"]
     models = {name: results[name] for name in MODELS if name in results}
-    rows: list[list[Value]] = [
-        [
-            name,
-            each["accuracy"],
-            each["inside"],
-            *(each[f"mean {radius:g}"] for radius in settings["radii"]),
-            each["blind"],
-            each["distance"],
-            each["radius"],
-        ]
-        for name, each in models.items()
-    ]
-    columns = [
-        "training",
-        "accuracy",
-        "mean confidence, validation",
-        *(f"mean confidence, window ± {radius:g}" for radius in settings["radii"]),
-        "blind share of directions (exact)",
-        "median distance to 99.9%",
-        "certified radius, ε = 0.01",
-    ]
+    columns = {
+        "accuracy": "accuracy",
+        "mean confidence, validation": "inside",
+        **{f"mean confidence, window ± {r:g}": f"mean {r:g}" for r in settings["radii"]},
+        "blind share of directions (exact)": "blind",
+        "median distance to 99.9%": "distance",
+        "certified radius, ε = 0.01": "radius",
+    }
     caption = "Half-moons. The largest window is a hundred times as wide as the smallest."
     pictures = [
         Figure("figure-1", _CAPTION, _draw_regions(regions, data)),
         Figure("windows", _CAPTION_WINDOWS, _draw_windows(settings, models, data)),
     ]
-    return Findings(
-        _summary(regions, models),
-        _compare(models),
-        [ResultTable("windows", caption, columns, rows)],
-        pictures,
-    )
+    table = ResultTable.of("windows", caption, models, columns, "training")
+    return Findings(_summary(regions, models), _compare(models), [table], pictures)
 
 
 _CAPTION = (
@@ -174,29 +139,20 @@ _CAPTION_WINDOWS = (
 
 
 def _compare(models: Mapping[str, Result]) -> list[PaperComparison]:
-    comparisons = [
-        PaperComparison(
-            f"share of directions that are at least 99% sure at infinity, {name}",
-            1.0,
-            each["blind"],
-            "Theorem 3.1: almost any direction",
-            "V has identical rows in some last region: the condition of the theorem fails there.",
-            tolerance=1e-9,
-        )
+    shares = {
+        f"share of directions that are at least 99% sure at infinity, {name}": each["blind"]
         for name, each in models.items()
         if name != "RBF"
-    ]
+    }
+    claim = "Theorem 3.1: almost any direction"
+    why = "V has identical rows in some last region: the condition of the theorem fails there."
+    comparisons = PaperComparison.each(shares, 1.0, claim, why, tolerance=1e-9)
     if "RBF" in models:
         largest = [key for key in models["RBF"] if key.startswith("mean ")][-1]
-        comparisons.append(
-            PaperComparison(
-                "mean confidence of the RBF network in the largest window",
-                0.5,
-                models["RBF"][largest],
-                "Theorem 3.2: 1/K far away",
-                "The window holds the data, where it is confident.",
-                tolerance=0.01,
-            )
+        mean = {"mean confidence of the RBF network in the largest window": models["RBF"][largest]}
+        why = "The window holds the data, where it is confident."
+        comparisons += PaperComparison.each(
+            mean, 0.5, "Theorem 3.2: 1/K far away", why, tolerance=0.01
         )
     return comparisons
 

@@ -14,7 +14,7 @@ from farfield.exact import Box, at_infinity, first_reaching
 from farfield.graph import capture
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import ResultTable, Value
-from farfield.reproduce.hein_models import LENETS, network_of, read_network
+from farfield.reproduce.hein_models import LENETS, read_network
 
 CONFIDENCE, OVERCONFIDENT = 0.999, 0.95
 
@@ -27,11 +27,6 @@ def uniform_images(name: str, start: int, count: int, seed: int) -> Tensor:
         for index in range(start, start + count)
     ]
     return torch.from_numpy(np.stack(drawn))
-
-
-def network(name: str, request: RunRequest, trained: Any) -> Any:
-    """One of our LeNets, or of the authors' networks."""
-    return network_of(trained) if trained is not None else read_network(request, name)
 
 
 def exact_stages(
@@ -62,7 +57,7 @@ def exact_stages(
 
 def _captured(name: str, request: RunRequest, trained: Any) -> Any:
     example = uniform_images(name, 0, 1, 0)
-    return capture(network(name, request, trained), example, dtype=torch.float64)
+    return capture(read_network(request, name, trained), example, dtype=torch.float64)
 
 
 def _crossing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,26 +15,17 @@ from farfield.evaluate import Attack, ConfidenceTable, confidence_table
 from farfield.objectives import PGD
 from farfield.objectives.attacks_values import log_confidence
 from farfield.report.confidence import save_confidence_histograms, save_image_grid
+from farfield.reproduce import hein_models as hein
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_models import (
-    LENETS,
-    METHODS,
-    NEEDS,
-    draw_noise,
-    lenet_settings,
-    lenet_steps,
-    network_of,
-    read_labels,
-    read_network,
-    read_set,
-)
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 from farfield.reproduce.hein_published import TABLE_1
 
-__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "hein-figures"
 TITLE = "Noise, adversarial noise, and how sure networks are of adversarial samples"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Figures 2, 3 and 4"
+NEEDS = hein.NEEDS
+CIFAR = {method: f"cifar10-{method}" for method in hein.METHODS}
+SAMPLES = "adversarial samples"
 
 
 def settings(quick: bool, seed: int) -> Settings:
@@ -44,7 +36,7 @@ def settings(quick: bool, seed: int) -> Settings:
         "steps": 40,
         "samples": 60 if quick else 10_000,
         "sample_steps": 20 if quick else 80,
-        "lenet": lenet_settings(quick, seed),
+        "lenet": hein.lenet_settings(quick, seed),
     }
 
 
@@ -53,35 +45,28 @@ def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     grid = {key: settings[key] for key in ("seed", "shown", "steps")}
     sampling = {key: settings[key] for key in ("seed", "samples", "sample_steps", "lenet")}
     mnist = {**grid, "lenet": settings["lenet"]}
-    found = [
-        *lenet_steps(settings["lenet"], request),
+    plain, samples = "mnist-plain", partial(_samples, settings, request)
+    return [
+        *hein.lenet_steps(settings["lenet"], request),
         Stage(
-            "noise mnist",
-            mnist,
-            partial(_attack_mnist, settings, request),
-            needs=("train mnist-plain",),
+            "noise mnist", mnist, partial(_attack, plain, settings, request), hein.needs_of(plain)
         ),
         *(
-            Stage(
-                f"noise cifar10-{m}", {**grid, "m": m}, partial(_attack_cifar, m, settings, request)
-            )
-            for m in METHODS
+            Stage(f"noise {name}", {**grid, "m": m}, partial(_attack, name, settings, request))
+            for m, name in CIFAR.items()
+        ),
+        *(
+            Stage(f"samples {name}", {**sampling, "network": name}, samples, hein.needs_of(name))
+            for name in hein.LENETS
         ),
     ]
-    found += [
-        Stage(
-            f"samples {name}",
-            {**sampling, "network": name},
-            partial(_samples, settings, request),
-            needs=(f"train {name}",),
-        )
-        for name in LENETS
-    ]
-    return found
 
 
-def _attack(model: Any, noise: Any, settings: Settings) -> Result:
-    """Drive the confidence on noise up."""
+def _attack(name: str, settings: Settings, request: RunRequest, trained: Any = None) -> Result:
+    """Drive the confidence of a network on noise up."""
+    model = hein.read_network(request, name, trained)
+    images = hein.read_set(request, name.split("-")[0], 500)
+    noise = hein.draw_noise(images, settings["shown"], settings["seed"])
     # Forty of the paper's steps of 0.0075 just reach the edge of the ball.
     attack = PGD(0.3, settings["steps"], 0.0075)
     generator = torch.Generator().manual_seed(settings["seed"])
@@ -99,26 +84,16 @@ def _attack(model: Any, noise: Any, settings: Settings) -> Result:
     }
 
 
-def _attack_mnist(settings: Settings, request: RunRequest, trained: Result) -> Result:
-    noise = draw_noise(read_set(request, "mnist", 500), settings["shown"], settings["seed"])
-    return _attack(network_of(trained), noise, settings)
-
-
-def _attack_cifar(method: str, settings: Settings, request: RunRequest) -> Result:
-    noise = draw_noise(read_set(request, "cifar10", 500), settings["shown"], settings["seed"])
-    return _attack(read_network(request, f"cifar10-{method}"), noise, settings)
-
-
 def _samples(settings: Settings, request: RunRequest, trained: Result) -> Result:
     """Attack the labels of test images; how sure is the network of what comes out?"""
-    count, steps = settings["samples"], settings["sample_steps"]
-    attack = Attack(PGD(0.3, steps, max(0.0075, 2.5 * 0.3 / steps)))
-    images = read_set(request, "mnist", count)
+    count = settings["samples"]
+    attack = Attack(hein.crossing_attack(0.3, settings["sample_steps"], 0.0075))
+    images = hein.read_set(request, "mnist", count)
     table = confidence_table(
-        {"network": network_of(trained)},
-        (images, read_labels(request, "mnist", count)),
-        {"gray CIFAR-10": read_set(request, "gray", 10)},
-        {"adversarial samples": attack},
+        {"network": hein.network_of(trained)},
+        (images, hein.read_labels(request, "mnist", count)),
+        {"gray CIFAR-10": hein.read_set(request, "gray", 10)},
+        {SAMPLES: attack},
         in_name="MNIST",
         random_state=settings["seed"],
     )
@@ -128,24 +103,22 @@ def _samples(settings: Settings, request: RunRequest, trained: Result) -> Result
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Draw the three figures."""
     table = _joined(results)
-    cifar = {method: results[f"noise cifar10-{method}"] for method in METHODS}
+    cifar = {method: results[f"noise {name}"] for method, name in CIFAR.items()}
     pictures = [
         Figure("figure-2", _CAPTION_2, partial(_grid, {"plain": results["noise mnist"]})),
         Figure("figure-3", _CAPTION_3, partial(_grid, cifar)),
-        Figure("figure-4", _CAPTION_4, partial(_histograms, table)),
+        Figure("figure-4", _CAPTION_4, partial(save_confidence_histograms, table, data=[SAMPLES])),
     ]
-    rows: list[list[Value]] = [
-        [name, len(each["before"]), float(each["before"].mean()), float(each["after"].mean())]
-        for name, each in {"mnist-plain": results["noise mnist"], **_named(cifar)}.items()
-    ]
-    columns = ["network", "images", "mean confidence on noise", "on adversarial noise"]
+    attacked = {"mnist-plain": results["noise mnist"]}
+    attacked |= {name: results[f"noise {name}"] for name in CIFAR.values()}
+    columns: dict[str, Any] = {
+        "images": lambda each: len(each["before"]),
+        "mean confidence on noise": lambda each: float(each["before"].mean()),
+        "on adversarial noise": lambda each: float(each["after"].mean()),
+    }
     caption = f"The images of Figures 2 and 3: {settings['steps']} steps of 0.0075 within 0.3."
-    return Findings(
-        _summary(table),
-        _compare(table, settings),
-        [ResultTable("noise", caption, columns, rows)],
-        pictures,
-    )
+    noise = ResultTable.of("noise", caption, attacked, columns, "network")
+    return Findings(_summary(table), _compare(table, settings), [noise], pictures)
 
 
 _CAPTION_2 = (
@@ -162,10 +135,6 @@ _CAPTION_4 = (
 )
 
 
-def _named(cifar: Mapping[str, Result]) -> dict[str, Result]:
-    return {f"cifar10-{method}": each for method, each in cifar.items()}
-
-
 def _grid(found: Mapping[str, Result], path: Path) -> None:
     first = next(iter(found.values()))
     rows = {"noise": first["noise"], **{name: each["found"] for name, each in found.items()}}
@@ -179,22 +148,14 @@ def _texts(values: Any) -> list[str]:
     return [f"{float(value):.2f}" for value in np.asarray(values)]
 
 
-def _histograms(table: ConfidenceTable, path: Path) -> None:
-    save_confidence_histograms(table, path, data=["adversarial samples"])
-
-
 def _joined(results: Mapping[str, Result]) -> ConfidenceTable:
     """One table of the three LeNets."""
-    tables = []
-    for name in LENETS:
-        table = ConfidenceTable.from_json(results[f"samples {name}"]["table"])
-        (entry,) = table.models
-        renamed = type(entry)(name.split("-")[1], entry.test_error, entry.rows)
-        tables.append(ConfidenceTable(table.in_data, (renamed,), table.attacks))
-    joined = tables[0]
-    for table in tables[1:]:
-        joined = joined.merge(table)
-    return joined
+    tables = {
+        name.split("-")[1]: ConfidenceTable.from_json(results[f"samples {name}"]["table"])
+        for name in hein.LENETS
+    }
+    models = tuple(replace(table.models[0], model=name) for name, table in tables.items())
+    return replace(tables["plain"], models=models)
 
 
 def _compare(table: ConfidenceTable, settings: Settings) -> list[PaperComparison]:
@@ -205,8 +166,8 @@ def _compare(table: ConfidenceTable, settings: Settings) -> list[PaperComparison
     return [
         PaperComparison(
             f"mnist-{model.model}: MMC on adversarial samples",
-            TABLE_1[f"mnist-{model.model}"]["adversarial samples"][0],
-            model["adversarial samples"].mmc,
+            TABLE_1[f"mnist-{model.model}"][SAMPLES][0],
+            model[SAMPLES].mmc,
             "Table 1, and Figure 4",
             why,
             tolerance=0.05,
@@ -217,8 +178,7 @@ def _compare(table: ConfidenceTable, settings: Settings) -> list[PaperComparison
 
 def _summary(table: ConfidenceTable) -> list[str]:
     low = {
-        model.model: float(np.sum(model["adversarial samples"].histogram[:25]))
-        / model["adversarial samples"].points
+        model.model: float(np.sum(model[SAMPLES].histogram[:25])) / model[SAMPLES].points
         for model in table.models
     }
     shares = ", ".join(f"{name} {share:.0%}" for name, share in low.items())

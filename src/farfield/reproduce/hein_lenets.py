@@ -15,24 +15,16 @@ from farfield.graph import capture
 from farfield.levels import BLIND
 from farfield.objectives import ACET, CEDA, NLL
 from farfield.objectives.attacks_values import log_confidence
+from farfield.reproduce import hein_models as hein
 from farfield.reproduce import hein_table_1
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_models import (
-    IMAGES,
-    LENETS,
-    METHODS,
-    draw_noise,
-    network_of,
-    read_set,
-    train_lenet,
-)
+from farfield.reproduce.findings import Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_published import TABLE_2
 
 NAME = "hein-lenets"
 TITLE = "LeNets trained in minutes: confidence elsewhere, and the far field"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Tables 1 and 2, MNIST"
-NEEDS = tuple(each for each in IMAGES.values() if "svhn" not in each)
+NEEDS = tuple(each for each in hein.IMAGES.values() if "svhn" not in each)
 # Epochs of 3,000 images, so that a schedule of the whole is met in a short training.
 SHORT = 3000
 FEW_STEPS = {"steps": 10, "step_size": 0.03}
@@ -79,7 +71,7 @@ def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Every phase of every training, then the table and the far field of each network."""
     found: list[Stage] = []
     trained = settings["phases"]
-    for method in METHODS:
+    for method in hein.METHODS:
         last: tuple[str, ...] = ()
         for number, phase in enumerate(trained[method], start=1):
             if "after" in phase:
@@ -109,16 +101,16 @@ def _train(
         learning_rate=phase.get("learning_rate", 1e-3),
         random_state=settings["seed"] + phase.get("seed", 0),
     )
-    return train_lenet(chosen, request, request.folder / f"{name.replace(' ', '-')}", start)
+    return hein.train_lenet(chosen, request, request.folder / f"{name.replace(' ', '-')}", start)
 
 
 def _follow(settings: Settings, request: RunRequest, trained: Result) -> Result:
     """Rays to infinity, exact first crossings, and where an attack has nothing to follow."""
-    model = network_of(trained)
+    model = hein.network_of(trained)
     network = capture(model, torch.zeros(1, 1, 28, 28))
     generator = torch.Generator().manual_seed(settings["seed"])
     count, origin = settings["rays"], torch.zeros(1, 28, 28)
-    digits = read_set(request, "mnist", count).float()
+    digits = hein.read_set(request, "mnist", count).float()
     uniform = torch.rand(count, 1, 28, 28, generator=generator)
     gaussian = torch.randn(len(digits), 1, 28, 28, generator=generator)
     rays = {
@@ -135,7 +127,9 @@ def _follow(settings: Settings, request: RunRequest, trained: Result) -> Result:
         first_reaching(network, origin, image[None], 0.999).t
         for image in uniform[: settings["crossings"]]
     ]
-    noise = draw_noise(read_set(request, "mnist train"), settings["attacked"], settings["seed"])
+    noise = hein.draw_noise(
+        hein.read_set(request, "mnist train"), settings["attacked"], settings["seed"]
+    )
     leaf = noise.float().requires_grad_()
     (slope,) = torch.autograd.grad(log_confidence([model])(leaf).sum(), leaf)
     return {
@@ -147,11 +141,11 @@ def _follow(settings: Settings, request: RunRequest, trained: Result) -> Result:
 
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Table 1 beside the paper's, and the far field that no table of the paper has."""
-    shown = {**settings, "networks": list(LENETS), "lenet": {"epoch_images": None}}
+    shown = {**settings, "networks": list(hein.LENETS), "lenet": {"epoch_images": None}}
     table = hein_table_1.present(shown, results)
     rows: list[list[Value]] = []
     comparisons: list[PaperComparison] = [*table.comparisons]
-    for name in LENETS:
+    for name in hein.LENETS:
         found = results[f"follow {name}"]
         ordered = sorted(found["crossings"])
         median = ordered[(len(ordered) - 1) // 2]
@@ -163,13 +157,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "median first multiple of uniform images with 99.9%", "noise images without slope",
     ]  # fmt: skip
     caption = "At infinity; and the share of noise images on which an attack has nothing to follow."
-    picture = Figure("mmc", table.pictures[0].caption, table.pictures[0].figure)
-    return Findings(
-        _summary(settings, results),
-        comparisons,
-        [*table.tables, ResultTable("far-field", caption, columns, rows)],
-        [picture],
-    )
+    tables = [*table.tables, ResultTable("far-field", caption, columns, rows)]
+    return Findings(_summary(settings, results), comparisons, tables, table.pictures)
 
 
 def _compare(name: str, median: float) -> list[PaperComparison]:
@@ -191,11 +180,12 @@ def _compare(name: str, median: float) -> list[PaperComparison]:
 def _summary(settings: Settings, results: Mapping[str, Result]) -> list[str]:
     counts = {
         method: sum(phase["epochs"] * phase["epoch_images"] for phase in settings["phases"][method])
-        for method in METHODS
+        for method in hein.METHODS
     }
     seen = ", ".join(f"{method} {count:,}" for method, count in counts.items())
     blind = [
-        results[f"follow {name}"]["limits"]["multiples of uniform images"][0] for name in LENETS
+        results[f"follow {name}"]["limits"]["multiples of uniform images"][0]
+        for name in hein.LENETS
     ]
     return [
         f"Images that training saw: {seen} (ACET after CEDA's); the paper has 6,000,000 each.",

@@ -14,7 +14,7 @@ from farfield.data import read_images, to_gray_28
 from farfield.estimators.images import ImageSettings, train_images
 from farfield.networks.lenet import lenet
 from farfield.networks.resnet import read_hein2019
-from farfield.objectives import ACET, CEDA, NLL, ImageNoise, Objective
+from farfield.objectives import ACET, CEDA, NLL, PGD, ImageNoise, Objective
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 
 METHODS = ("plain", "ceda", "acet")
@@ -48,19 +48,16 @@ def lenet_settings(quick: bool, seed: int) -> Settings:
 
 def lenet_steps(settings: Settings, request: RunRequest) -> list[Stage]:
     """Train the three LeNets; experiments that ask for the same ones share them."""
-    found = []
-    for method in METHODS:
-        warm = method == "acet" and settings["warm_start"]
-        found.append(
-            Stage(
-                f"train mnist-{method}",
-                {**settings, "method": method},
-                partial(_train, method, settings, request),
-                needs=("train mnist-ceda",) if warm else (),
-                shared=True,
-            )
+    return [
+        Stage(
+            f"train mnist-{method}",
+            {**settings, "method": method},
+            partial(_train, method, settings, request),
+            needs=("train mnist-ceda",) if method == "acet" and settings["warm_start"] else (),
+            shared=True,
         )
-    return found
+        for method in METHODS
+    ]
 
 
 def _train(method: str, settings: Settings, request: RunRequest, start: Any = None) -> Result:
@@ -104,29 +101,29 @@ def train_lenet(
 
 def network_of(result: Result) -> nn.Module:
     """Build a LeNet from the weights of a kept step."""
-    module: nn.Module = nn.utils.skip_init(_Lenet).net
+    # Without initial weights, which would move the global random state.
+    with torch.device("meta"):
+        module: nn.Module = lenet()
     state = {
         name.removeprefix("weight "): torch.from_numpy(np.asarray(value))
         for name, value in result.items()
         if name.startswith("weight ")
     }
-    module.load_state_dict(state)
+    module.load_state_dict(state, assign=True)
     return module.eval().requires_grad_(False)
 
 
-class _Lenet(nn.Module):
-    """A LeNet without initial weights, which would move the global random state."""
-
-    def __init__(self, device: Any = None) -> None:
-        super().__init__()
-        with torch.device(device or "cpu"):
-            self.net = lenet()
-
-
-def read_network(request: RunRequest, name: str) -> nn.Module:
-    """Read one of the authors' networks."""
+def read_network(request: RunRequest, name: str, trained: Result | None = None) -> nn.Module:
+    """Build one of our LeNets from the step that trained it, or read one of the authors'."""
+    if trained is not None:
+        return network_of(trained)
     assert request.data_dir is not None
     return read_hein2019(request.data_dir / "hein2019" / f"{name}.npz").requires_grad_(False)
+
+
+def needs_of(name: str) -> tuple[str, ...]:
+    """The step that trains a network, where it is one of ours."""
+    return (f"train {name}",) if name in LENETS else ()
 
 
 def read_set(request: RunRequest, name: str, count: int | None = None) -> Tensor:
@@ -144,6 +141,11 @@ def read_labels(request: RunRequest, name: str, count: int | None = None) -> Ten
     labels = read_images(request.data_dir / IMAGES[name]).labels
     assert labels is not None
     return torch.from_numpy(labels[:count])
+
+
+def crossing_attack(radius: float, steps: int, step: float) -> PGD:
+    """Return the papers' attack; fewer steps are longer ones, so that they can cross the ball."""
+    return PGD(radius, steps, max(step, 2.5 * radius / steps))
 
 
 def draw_noise(images: Tensor, count: int, seed: int) -> Tensor:

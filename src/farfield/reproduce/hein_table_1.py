@@ -9,30 +9,16 @@ from typing import Any
 import torch
 
 from farfield.evaluate import Attack, confidence_table
-from farfield.objectives import PGD
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import tidy
+from farfield.reproduce import hein_models as hein
+from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_models import (
-    LENETS,
-    METHODS,
-    NEEDS,
-    RESNETS,
-    draw_noise,
-    lenet_settings,
-    lenet_steps,
-    network_of,
-    read_labels,
-    read_network,
-    read_set,
-)
 from farfield.reproduce.hein_published import COLUMNS, TABLE_1
 
-__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "hein-table-1"
 TITLE = "Plain, CEDA and ACET: confidence on other images, noise and adversarial noise"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Table 1"
+NEEDS = hein.NEEDS
 # Other data that the networks are shown, by what they were trained on.
 OTHERS = {
     "cifar10": {"SVHN": "svhn"},
@@ -45,32 +31,26 @@ def settings(quick: bool, seed: int) -> Settings:
     """The authors' networks on 2,000 images, 500 attacked for 200 and 80 steps; our LeNets."""
     return {
         "seed": seed,
-        "networks": [*RESNETS, *LENETS],
+        "networks": [*hein.RESNETS, *hein.LENETS],
         "images": 200 if quick else 2000,
         "noise": 200 if quick else 2000,
         "attacked": 10 if quick else 500,
         "noise_steps": 40 if quick else 200,
         "sample_steps": 20 if quick else 80,
-        "lenet": lenet_settings(quick, seed),
+        "lenet": hein.lenet_settings(quick, seed),
     }
 
 
 def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Train our LeNets, then evaluate every network."""
-    lenets = [name for name in settings["networks"] if name in LENETS]
+    lenets = [name for name in settings["networks"] if name in hein.LENETS]
     keys = ("seed", "images", "noise", "attacked", "noise_steps", "sample_steps")
     fixed = {key: settings[key] for key in keys}
-    found = lenet_steps(settings["lenet"], request) if lenets else []
+    found = hein.lenet_steps(settings["lenet"], request) if lenets else []
     for name in settings["networks"]:
-        own = name in LENETS
-        found.append(
-            Stage(
-                f"evaluate {name}",
-                {**fixed, "network": name, **({"lenet": settings["lenet"]} if own else {})},
-                partial(evaluate, name, settings, request),
-                needs=(f"train {name}",) if own else (),
-            )
-        )
+        run = partial(evaluate, name, settings, request)
+        own = {"network": name, **({"lenet": settings["lenet"]} if name in hein.LENETS else {})}
+        found.append(Stage(f"evaluate {name}", {**fixed, **own}, run, hein.needs_of(name)))
     return found
 
 
@@ -78,30 +58,22 @@ def evaluate(name: str, settings: Settings, request: RunRequest, trained: Any = 
     """Measure one network: the authors', or the one that was trained in an earlier step."""
     data, method = name.split("-")
     count = settings["images"]
-    model: Any = network_of(trained) if trained is not None else read_network(request, name)
-    inside, labels = read_set(request, data, count), read_labels(request, data, count)
-    outside = {shown: read_set(request, key, count) for shown, key in OTHERS[data].items()}
-    outside["noise"] = draw_noise(inside, settings["noise"], settings["seed"])
+    model: Any = hein.read_network(request, name, trained)
+    inside, labels = hein.read_set(request, data, count), hein.read_labels(request, data, count)
+    outside = {shown: hein.read_set(request, key, count) for shown, key in OTHERS[data].items()}
+    outside["noise"] = hein.draw_noise(inside, settings["noise"], settings["seed"])
     # For MNIST the ball of adversarial samples is as large as that of noise.
     radius, step = (0.3, 0.0075) if data == "mnist" else (0.1, 0.0025)
-    few = settings["attacked"]
-    # Fewer steps are longer ones, so that they can cross the ball.
-    noise_step = max(0.0075, 2.5 * 0.3 / settings["noise_steps"])
-    sample_step = max(step, 2.5 * radius / settings["sample_steps"])
+    few, seed = settings["attacked"], settings["seed"]
+    on_noise = hein.crossing_attack(0.3, settings["noise_steps"], 0.0075)
+    on_samples = hein.crossing_attack(radius, settings["sample_steps"], step)
+    attacks = {
+        "adversarial noise": Attack(on_noise, on="noise", points=few),
+        "adversarial samples": Attack(on_samples, points=few),
+    }
+    models = {method: model.to(memory_format=torch.channels_last)}
     table = confidence_table(
-        {method: model.to(memory_format=torch.channels_last)},
-        (inside, labels),
-        outside,
-        {
-            "adversarial noise": Attack(
-                PGD(0.3, settings["noise_steps"], noise_step), on="noise", points=few
-            ),
-            "adversarial samples": Attack(
-                PGD(radius, settings["sample_steps"], sample_step), points=few
-            ),
-        },
-        in_name="data",
-        random_state=settings["seed"],
+        models, (inside, labels), outside, attacks, in_name="data", random_state=seed
     )
     rows = {row.data: [row.mmc, row.auroc, row.fpr95, row.points] for row in table[method].rows}
     return {"error": table[method].test_error, "rows": rows}
@@ -125,12 +97,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "the authors'; the mnist ones were trained here."
     )
     picture = Figure("mmc", _CAPTION, _figure(settings, results))
-    return Findings(
-        _summary(settings, comparisons),
-        comparisons,
-        [ResultTable("table-1", caption, columns, rows)],
-        [picture],
-    )
+    table = ResultTable("table-1", caption, columns, rows)
+    return Findings(_summary(settings, comparisons), comparisons, [table], [picture])
 
 
 _CAPTION = "Mean maximal confidence: ours (bars) and published (orange marks)."
@@ -138,31 +106,18 @@ _CAPTION = "Mean maximal confidence: ours (bars) and published (orange marks)."
 
 def _compare(name: str, result: Result, settings: Settings) -> list[PaperComparison]:
     published = TABLE_1[name]
-    found = [
-        PaperComparison(
-            f"{name}: test error, %",
-            published["error"][0],
-            100 * result["error"],
-            "Table 1",
-            f"{settings['images']} test images, not all of them."
-            + (" Trained for minutes, not for 100 epochs." if name in LENETS else ""),
-            tolerance=1.0,
-        )
-    ]
+    error = {f"{name}: test error, %": 100 * result["error"]}
+    why = f"{settings['images']} test images, not all of them."
+    why += " Trained for minutes, not for 100 epochs." if name in hein.LENETS else ""
+    found = PaperComparison.each(error, published["error"][0], "Table 1", why, tolerance=1.0)
     for data, values in published.items():
         if data not in result["rows"]:
             continue
-        for place, column in enumerate(COLUMNS[: len(values)]):
-            ours = result["rows"][data][place]
-            found.append(
-                PaperComparison(
-                    f"{name} on {data}: {column}",
-                    values[place],
-                    ours,
-                    "Table 1",
-                    _why(name, data, settings),
-                    tolerance=0.09 if column == "FPR@95" else 0.02,
-                )
+        why = _why(name, data, settings)
+        for column, theirs, ours in zip(COLUMNS, values, result["rows"][data], strict=False):
+            within = 0.09 if column == "FPR@95" else 0.02
+            found += PaperComparison.each(
+                {f"{name} on {data}: {column}": ours}, theirs, "Table 1", why, tolerance=within
             )
     return found
 
@@ -174,7 +129,7 @@ def _why(name: str, data: str, settings: Settings) -> str:
         number = settings["noise_steps" if data.endswith("noise") else "sample_steps"]
         longer = "" if number >= 80 else ", longer than the paper's"
         reasons = [f"{settings['attacked']} images, {number} steps{longer}"]
-    if name in LENETS:
+    if name in hein.LENETS:
         reasons.append("another training of the network")
     if "svhn" in name or data == "SVHN":
         reasons.append("SVHN digits cropped again from the full numbers")
@@ -194,12 +149,12 @@ def _summary(settings: Settings, comparisons: Sequence[PaperComparison]) -> list
             f"The authors' networks: {agree} of {len(theirs)} numbers agree with the paper (MMC, "
             "AUROC within 0.02, FPR@95 within 0.09)."
         )
-    if any(name in LENETS for name in settings["networks"]):
+    if any(name in hein.LENETS for name in settings["networks"]):
         training = settings["lenet"]
         if training["epoch_images"]:
             sentences.append(
                 "Our LeNets: "
-                + ", ".join(f"{m} {training['epochs'][m]} epochs" for m in METHODS)
+                + ", ".join(f"{m} {training['epochs'][m]} epochs" for m in hein.METHODS)
                 + f" of {training['epoch_images']} images, ACET from CEDA's weights with "
                 f"{training['acet_steps']} steps of its attack; the paper has 100 epochs of 60,000 "
                 "and 40 steps."
@@ -211,11 +166,8 @@ def _summary(settings: Settings, comparisons: Sequence[PaperComparison]) -> list
 
 def _figure(settings: Settings, results: Mapping[str, Result]) -> Any:
     names = settings["networks"]
-    figure = new_figure(9.0, 1.75 * -(-len(names) // 3) + 0.6)
-    axes = figure.subplots(-(-len(names) // 3), 3, squeeze=False, sharex=True)
-    for axis in axes.ravel()[len(names) :]:
-        axis.axis("off")
-    for axis, name in zip(axes.ravel(), names, strict=False):
+    figure, axes = panels(names, (3.0, 1.75), 3, more=(0.0, 0.6), fontsize=9, sharex=True)
+    for axis, name in zip(axes, names, strict=True):
         rows = results[f"evaluate {name}"]["rows"]
         axis.barh(range(len(rows)), [row[0] for row in rows.values()], color="#9e9ac8")
         published = TABLE_1[name]
@@ -225,6 +177,5 @@ def _figure(settings: Settings, results: Mapping[str, Result]) -> Any:
         axis.set_yticks(range(len(rows)), list(rows), fontsize=7)
         axis.invert_yaxis()
         axis.set_xlim(0, 1.03)
-        axis.set_title(name, fontsize=9)
         tidy(axis)
     return figure

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from farfield.report.figure import new_figure
+from farfield.reproduce import hein_models as hein
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
@@ -20,17 +21,15 @@ from farfield.reproduce.hein_exact import (
     crossing_table,
     exact_stages,
     limit_table,
-    network,
     proof_table,
     uniform_images,
 )
-from farfield.reproduce.hein_models import LENETS, NEEDS, RESNETS, lenet_settings, lenet_steps
 from farfield.reproduce.hein_published import TABLE_2
 
-__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "hein-table-2"
 TITLE = "Scaling uniform images: the smallest factor with 99.9% confidence"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Table 2"
+NEEDS = hein.NEEDS
 LARGEST = 1e6
 # Images in a step, and rows that go through a network at once.
 CHUNK, BATCH = 250, 128
@@ -40,7 +39,7 @@ def settings(quick: bool, seed: int) -> Settings:
     """10,000 images per network; exact first crossings for some of them."""
     return {
         "seed": seed,
-        "networks": [*RESNETS, *LENETS],
+        "networks": [*hein.RESNETS, *hein.LENETS],
         "images": 10 if quick else 10_000,
         "exact_lenet": 1 if quick else 20,
         "exact_resnet": 0 if quick else 16,
@@ -48,20 +47,19 @@ def settings(quick: bool, seed: int) -> Settings:
         "limit_rays": 8 if quick else 64,
         "chunk": CHUNK,
         "ratio": 1.35 if quick else 1.1,
-        "lenet": lenet_settings(quick, seed),
+        "lenet": hein.lenet_settings(quick, seed),
     }
 
 
 def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """Chunks of images for each network, then exact crossings and limits."""
     networks = settings["networks"]
-    lenets = [name for name in networks if name in LENETS]
-    found = lenet_steps(settings["lenet"], request) if lenets else []
+    lenets = [name for name in networks if name in hein.LENETS]
+    found = hein.lenet_steps(settings["lenet"], request) if lenets else []
     for name in networks:
-        own = name in LENETS
         fixed = {"network": name, "seed": settings["seed"]}
-        fixed |= {"lenet": settings["lenet"]} if own else {}
-        needs = (f"train {name}",) if own else ()
+        fixed |= {"lenet": settings["lenet"]} if name in hein.LENETS else {}
+        needs = hein.needs_of(name)
         for start in range(0, settings["images"], CHUNK):
             count = min(CHUNK, settings["images"] - start)
             found.append(
@@ -80,7 +78,7 @@ def _scan(
     name: str, start: int, count: int, settings: Settings, request: RunRequest, trained: Any = None
 ) -> Result:
     """First crossing of a grid of factors, refined; what bisection finds; clipped confidence."""
-    model = network(name, request, trained)
+    model = hein.read_network(request, name, trained)
     images = uniform_images(name, start, count, settings["seed"])
     ratio = settings["ratio"]
     factors = ratio ** np.arange(int(np.ceil(np.log(LARGEST) / np.log(ratio))) + 1)
@@ -176,7 +174,7 @@ def _compare(name: str, median: float, over: float, settings: Settings) -> list[
     if name not in TABLE_2:
         return []
     why = f"{settings['images']} images in place of 10,000"
-    why += "; our own training of the network." if name in LENETS else "."
+    why += "; our own training of the network." if name in hein.LENETS else "."
     factor, share = TABLE_2[name]
     beyond = factor >= LARGEST
     return [

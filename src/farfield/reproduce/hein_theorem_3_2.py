@@ -10,10 +10,10 @@ import numpy as np
 
 from farfield.datasets import half_moons, nine_clusters
 from farfield.estimators import RBFClassifier
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import tidy
+from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.surfaces import circle, nearest
 
 NAME = "hein-theorem-3-2"
 TITLE = "RBF networks: the radius of Theorem 3.2 against the measured confidence"
@@ -62,15 +62,14 @@ def _evaluate(data: str, centres: Any, gamma: Any, settings: Settings) -> Result
     ).fit(drawn.X, drawn.y)
     radii = [model.certificate_radius(epsilon) for epsilon in settings["epsilons"]]
     classes = len(model.classes_)
-    angles = np.linspace(0, 2 * np.pi, settings["directions"], endpoint=False)
-    rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    rays = circle(settings["directions"])[1]
     centre = model.centres_.mean(axis=0)
     spread = float(np.linalg.norm(model.centres_ - centre, axis=1).max())
     reach = np.linspace(0, spread + 1.3 * max(radii), settings["rings"])
     points = (centre + reach[:, None, None] * rays).reshape(-1, 2)
     p = model.predict_proba(points)
     off = np.abs(p - 1 / classes).max(axis=1)
-    distance = _distance(points, model.centres_)
+    distance = nearest(model.centres_, points)
     found = [float(distance[off > epsilon].max(initial=0.0)) for epsilon in settings["epsilons"]]
     order = np.argsort(distance)
     top = np.maximum.accumulate(p.max(axis=1)[order][::-1])[::-1]
@@ -84,13 +83,6 @@ def _evaluate(data: str, centres: Any, gamma: Any, settings: Settings) -> Result
         "distance": distance[order][np.minimum(places, len(order) - 1)],
         "confidence": top[np.minimum(places, len(order) - 1)],
     }
-
-
-def _distance(points: Any, centres: Any) -> Any:
-    """Distance of each point to its nearest centre."""
-    from sklearn.neighbors import NearestNeighbors
-
-    return NearestNeighbors(n_neighbors=1).fit(centres).kneighbors(points)[0][:, 0]
 
 
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
@@ -112,15 +104,8 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     )
     broken = [row for row in rows if float(row[6] or 0.0) > float(row[2] or 0.0)]
     ratios = [float(row[5]) for row in rows if isinstance(row[5], float)]
-    comparisons = [
-        PaperComparison(
-            "points beyond the certified radius with a class more than ε from 1/K, networks x ε",
-            0,
-            len(broken),
-            "Theorem 3.2",
-            "The theorem would be wrong.",
-        )
-    ]
+    beyond = "points beyond the certified radius with a class more than ε from 1/K, networks x ε"
+    wrong = PaperComparison(beyond, 0, len(broken), "Theorem 3.2", "The theorem would be wrong.")
     summary = [
         f"The theorem holds on all {len(rows)} combinations. Its radius is {min(ratios):.2f} to "
         f"{max(ratios):.2f} times (median {np.median(ratios):.2f}) the distance at which the "
@@ -129,7 +114,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         "price is that it has to have centres near everything it should know.",
     ]
     picture = Figure("radii", _CAPTION, _figure(settings, results))
-    return Findings(summary, comparisons, [ResultTable("radii", caption, columns, rows)], [picture])
+    return Findings(summary, [wrong], [ResultTable("radii", caption, columns, rows)], [picture])
 
 
 _CAPTION = (
@@ -140,23 +125,18 @@ _CAPTION = (
 
 def _figure(settings: Settings, results: Mapping[str, Result]) -> Any:
     columns = 2 * len(settings["gammas"])
-    rows = -(-len(results) // columns)
-    figure = new_figure(2.7 * columns, 2.5 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for axis in axes.ravel()[len(results) :]:
-        axis.axis("off")
-    for axis, (name, each) in zip(axes.ravel(), results.items(), strict=False):
+    titles = [name.replace(", ", "\n", 1) for name in results]
+    figure, axes = panels(titles, (2.7, 2.5), columns, fontsize=8, sharey=True)
+    for axis, each in zip(axes, results.values(), strict=True):
         axis.plot(each["distance"], each["confidence"], color="#54278f", lw=1.5)
         axis.axhline(1 / each["classes"], color="0.5", lw=0.8, ls=":")
         for radius in each["radii"][:3]:
             axis.axvline(radius, color="#d95f02", lw=1, ls="--")
-        data, centres, gamma = name.split(", ")
-        axis.set_title(f"{data}\n{centres}, {gamma}", fontsize=8)
         axis.set_ylim(0, 1.03)
         axis.set_xlim(0, each["radii"][2] * 1.15)
         tidy(axis)
-    for axis in axes[-1]:
+    for axis in axes[-columns:]:
         axis.set_xlabel("distance to the nearest centre", fontsize=8)
-    for line in axes:
-        line[0].set_ylabel("largest confidence", fontsize=8)
+    for axis in axes[::columns]:
+        axis.set_ylabel("largest confidence", fontsize=8)
     return figure

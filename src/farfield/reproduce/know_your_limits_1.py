@@ -24,7 +24,7 @@ from farfield.reproduce.drawing import (
     tidy,
 )
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 from farfield.reproduce.surfaces import SurfaceGrid, Window, gradient_surfaces, score_surfaces
 
 NAME = "know-your-limits-1"
@@ -111,16 +111,13 @@ def _table(results: Mapping[str, Result]) -> ResultTable:
     shown = {
         "accuracy": "accuracy",
         "regions": "regions",
-        "outer_regions": "regions at the window's edge",
-        "share_points": "share of grid points",
-        "share_area": "share of the window's area (exact)",
-        "share_all_zero": "of which V = 0",
+        "regions at the window's edge": "outer_regions",
+        "share of grid points": "share_points",
+        "share of the window's area (exact)": "share_area",
+        "of which V = 0": "share_all_zero",
     }
-    rows: list[list[Value]] = [
-        [name, *(each[key] for key in shown)] for name, each in results.items()
-    ]
     caption = "Networks of 2-5-5-9 units with different seeds of data and training, in [-5, 5]^2."
-    return ResultTable("networks", caption, ["network", *shown.values()], rows)
+    return ResultTable.of("networks", caption, results, shown, "network")
 
 
 def _compare(first: float, shares: Any) -> list[PaperComparison]:
@@ -136,10 +133,7 @@ def _compare(first: float, shares: Any) -> list[PaperComparison]:
             shares.mean()
         ),
     }
-    return [
-        PaperComparison(quantity, PUBLISHED, share, "footnote 6", why, tolerance=0.01)
-        for quantity, share in ours.items()
-    ]
+    return PaperComparison.each(ours, PUBLISHED, "footnote 6", why, tolerance=0.01)
 
 
 _CAPTION = (

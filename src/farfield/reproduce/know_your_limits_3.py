@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,9 @@ from farfield.reproduce.drawing import (
     draw_points,
     draw_surface,
 )
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.moon_models import SEVERAL, SINGLE, build
+from farfield.reproduce.models import SEVERAL, SINGLE, build
 from farfield.reproduce.surfaces import (
     SurfaceGrid,
     Window,
@@ -64,11 +63,7 @@ def settings(quick: bool, seed: int) -> Settings:
 
 def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model: train it and evaluate all its surfaces."""
-    shared = {name: value for name, value in settings.items() if name != "models"}
-    return [
-        Stage(name, {**shared, "model": name}, partial(_evaluate, name, settings))
-        for name in settings["models"]
-    ]
+    return step_per_model(settings, _evaluate)
 
 
 def _evaluate(name: str, settings: Settings) -> Result:
@@ -86,21 +81,16 @@ def _evaluate(name: str, settings: Settings) -> Result:
         network, metrics, moons.X.mean(axis=0), directions=settings["directions"], few=few
     )
     positive = model.predict_proba(moons.X_validation)[:, 1]
+    p = network.probabilities(moons.X_validation)
     return {
         "auc": float(roc_auc_score(moons.y_validation, positive)),
         "accuracy": float(model.score(moons.X_validation, moons.y_validation)),
         "blind": blind_arcs(network).share,
-        "near_scores": {
-            metric: float(score_in_bits(metric, network.probabilities(moons.X_validation)).mean())
-            for metric in metrics
-        },
-        "authors_mi": _authors_mutual_information(network.probabilities(moons.X_validation)),
-        "angles": polar.angles,
-        "distances": polar.distances,
+        "near_scores": {metric: float(score_in_bits(metric, p).mean()) for metric in metrics},
+        "authors_mi": _authors_mutual_information(p),
+        **polar,
         **{f"score {metric}": values for metric, values in shown.items()},
         **{f"gradient {metric}": values for metric, values in slopes.items()},
-        **{f"near {metric}": values for metric, values in polar.near.items()},
-        **{f"limit {metric}": values for metric, values in polar.limit.items()},
     }
 
 
@@ -199,11 +189,7 @@ def _discs(
     centre, scale = X.mean(axis=0), float(X.std(axis=0).max())
     for line, row in zip(axes, rows, strict=True):
         for axis, (name, metric) in zip(line, row, strict=True):
-            result = results[name]
-            draw_disc(
-                axis, result["angles"], result["distances"], result[f"near {metric}"],
-                result[f"limit {metric}"], RANGES[metric], scale,
-            )  # fmt: skip
+            draw_disc(axis, results[name], RANGES[metric], scale, metric)
             draw_points(axis, disc_points(X, centre, scale), y, size=1.0)
             axis.set_title(f"{_short(name)}\n{TITLES[metric]}", fontsize=8)
     return figure
@@ -234,34 +220,27 @@ def _table(results: Mapping[str, Result]) -> ResultTable:
 
 
 def _compare(results: Mapping[str, Result]) -> list[PaperComparison]:
+    range_, shown = "4 to 5", "Appendix B, colour range"
     comparisons = []
-    lows = [each["authors_mi"] for name, each in results.items() if name in SEVERAL]
-    if lows:
-        low, high = min(pair[0] for pair in lows), max(pair[1] for pair in lows)
+    several = {name: results[name] for name in SEVERAL if name in results}
+    if several:
+        pairs = [each["authors_mi"] for each in several.values()]
+        low, high = min(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
         comparisons.append(
             PaperComparison(
                 "range of mutual information, averaged over classes as in the authors' code",
-                "4 to 5",
+                range_,
                 f"{low:.2f} to {high:.2f}",
-                "Appendix B, colour range",
+                shown,
                 "With 10 instances that average gives 10 / 2 minus the expected entropy.",
                 agrees=low >= 4 - 1e-9 and high <= 5 + 1e-9,
             )
         )
-    for name in SEVERAL:
-        if name not in results:
-            continue
-        top = float(results[name]["score mutual_information"].max())
-        comparisons.append(
-            PaperComparison(
-                f"largest mutual information shown, {name}",
-                "4 to 5",
-                round(top, 4),
-                "Appendix B, colour range",
-                "The real one lies between 0 and 1 bit; the paper's mean runs over classes.",
-                agrees=False,
-            )
-        )
+    why = "The real one lies between 0 and 1 bit; the paper's mean runs over classes."
+    for name, each in several.items():
+        top = round(float(each["score mutual_information"].max()), 4)
+        quantity = f"largest mutual information shown, {name}"
+        comparisons.append(PaperComparison(quantity, range_, top, shown, why, agrees=False))
     if "MC dropout" in results:
         comparisons.append(
             PaperComparison(

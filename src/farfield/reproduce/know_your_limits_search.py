@@ -23,18 +23,19 @@ from sklearn.metrics import roc_auc_score
 
 from farfield.datasets import half_moons
 from farfield.errors import MissingDependency
-from farfield.estimators import BayesByBackpropClassifier, MCDropoutClassifier, ReLUClassifier
 from farfield.reproduce.claims import Claims
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Findings
-from farfield.reproduce.moon_models import SHARED
-from farfield.reproduce.search_findings import find
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
+from farfield.reproduce.models import SHARED, make_model
+from farfield.reproduce.search_findings import present
 
+__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "know-your-limits-search"
 TITLE = "Hyperparameters on half-moons: 200 random configurations for each model"
 SOURCE = "Ulmer and Cinà, Know Your Limits, Appendix B, Tables 1 and 2"
 NEEDS: tuple[str, ...] = ()
 MODELS = ("NN", "MC dropout", "Bayes by backprop")
+# What one model has and another has not.
+OWN = ("dropout", "rho_init", "kl_weight")
 
 
 def settings(quick: bool, seed: int) -> Settings:
@@ -52,19 +53,10 @@ def settings(quick: bool, seed: int) -> Settings:
 
 def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
     """One step for each model; its study resumes by itself."""
-    fixed = {name: value for name, value in settings.items() if name != "models"}
-    return [
-        Stage(name, {**fixed, "model": name}, partial(_search, name, settings, request))
-        for name in settings["models"]
-    ]
+    return step_per_model(settings, partial(_search, request))
 
 
-def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
-    """Compare the best with the paper's; draw coordinates and importances."""
-    return find(settings, results)
-
-
-def _search(name: str, settings: Settings, request: RunRequest) -> Result:
+def _search(request: RunRequest, name: str, settings: Settings) -> Result:
     """Run all configurations of one model in as many processes as allowed."""
     optuna = load_optuna()
     request.folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +72,7 @@ def _search(name: str, settings: Settings, request: RunRequest) -> Result:
     trials = _done(optuna, study)
     done = [trials[number] for number in sorted(trials)]
     return {
-        "trials": [{**trial.params, **_layers(trial.params), **_numbers(trial)} for trial in done],
+        "trials": [_plain(trial) for trial in done],
         "importance": _importances(optuna, study),
     }
 
@@ -227,33 +219,26 @@ def _evaluate(
 def _build(name: str, chosen: Mapping[str, Any], seed: int) -> Any:
     hidden = tuple(chosen[f"width {layer + 1}"] for layer in range(chosen["layers"]))
     rate = chosen["learning_rate"]
-    shared = {**SHARED, "hidden": hidden, "learning_rate": rate, "random_state": seed}
-    if name == "Bayes by backprop":
-        return BayesByBackpropClassifier(
-            **shared, rho_init=chosen["rho_init"], kl_weight=chosen["kl_weight"]
-        )
-    maker = ReLUClassifier if name == "NN" else MCDropoutClassifier
-    return maker(**shared, dropout=chosen["dropout"])
+    own = {key: chosen[key] for key in OWN if key in chosen}
+    shared = {**SHARED, **own, "hidden": hidden, "learning_rate": rate, "random_state": seed}
+    return make_model(name, shared)
 
 
-def _layers(params: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(trial: Any) -> dict[str, Any]:
+    """What is kept of a trial."""
+    params, found = trial.params, trial.user_attrs
     widths = [params[f"width {layer + 1}"] for layer in range(params["layers"])]
+    rate = math.log10(params["learning_rate"])
+    layers = {"hidden": widths, "units": sum(widths), "log10_rate": rate}
     return {
-        "hidden": widths,
-        "units": sum(widths),
-        "log10_rate": math.log10(params["learning_rate"]),
-    }
-
-
-def _numbers(trial: Any) -> dict[str, float]:
-    attributes = trial.user_attrs
-    return {"auc": trial.value, "accuracy": attributes["accuracy"], "nll": attributes["nll"]}
+        **params, **layers,
+        "auc": trial.value, "accuracy": found["accuracy"], "nll": found["nll"],
+    }  # fmt: skip
 
 
 def _importances(optuna: Any, study: Any) -> dict[str, float]:
     """How much of the spread of the AUC each parameter explains, among those all trials have."""
-    names = ["layers", "learning_rate"]
-    names += [n for n in ("dropout", "rho_init", "kl_weight") if n in study.best_params]
+    names = ["layers", "learning_rate", *(name for name in OWN if name in study.best_params)]
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     found = optuna.importance.get_param_importances(study, evaluator=evaluator, params=names)
     return {name: float(value) for name, value in found.items()}

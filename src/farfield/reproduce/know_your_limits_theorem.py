@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from farfield.datasets import nine_clusters
-from farfield.estimators import (
-    AnchoredEnsembleClassifier,
-    EnsembleClassifier,
-    MCDropoutClassifier,
-    ReLUClassifier,
-)
+from farfield.estimators import ReLUClassifier
 from farfield.exact import at_infinity, linearize
 from farfield.graph import capture
 from farfield.graph.network import Network
-from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Findings
+from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
+from farfield.reproduce.models import make_model
 from farfield.reproduce.surfaces import differentiable, score_in_bits
-from farfield.reproduce.theorem_findings import METRICS, find
+from farfield.reproduce.theorem_findings import METRICS, present
 from farfield.scores import gradient_magnitude
 
+__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "know-your-limits-theorem"
 TITLE = "Lemmas 1-10, Propositions 1 and 2, and Theorem 1, measured against the exact limits"
 SOURCE = "Ulmer and Cinà, Know Your Limits, Sections 4 and 5, Appendix A; first version, Theorem 1"
@@ -47,45 +42,21 @@ def settings(quick: bool, seed: int) -> Settings:
 
 def steps(settings: Settings, _request: RunRequest) -> Sequence[Stage]:
     """One step for each model, one for small networks, one for the counterexamples."""
-    fixed = {name: settings[name] for name in ("seed", "points", "exponents", "epochs")}
-    trained = [
-        Stage(name, {**fixed, "model": name}, partial(_follow, name, settings))
-        for name in settings["models"]
-    ]
     count = settings["small_networks"]
     small = {"seed": settings["seed"], "networks": count}
     return [
-        *trained,
+        *step_per_model(settings, _follow, "small_networks"),
         Stage("small networks", small, partial(_small_networks, settings["seed"], count)),
         Stage("counterexamples", {"version": 1}, _counterexamples),
     ]
 
 
-def present(_settings: Settings, results: Mapping[str, Result]) -> Findings:
-    """Draw the decay of gradients and compare with what is claimed."""
-    return find(results)
-
-
-def _build(name: str, settings: Settings) -> Any:
-    shared: dict[str, Any] = {
-        "hidden": (25, 25),
-        "batch_size": 32,
-        "epochs": settings["epochs"],
-        "random_state": settings["seed"],
-    }
-    makers: dict[str, Any] = {
-        "single network": lambda: ReLUClassifier(**shared),
-        "MC dropout": lambda: MCDropoutClassifier(**shared, samples=20),
-        "ensemble": lambda: EnsembleClassifier(**shared, members=10),
-        "anchored ensemble": lambda: AnchoredEnsembleClassifier(**shared, members=10),
-    }
-    return makers[name]()
-
-
 def _follow(name: str, settings: Settings) -> Result:
     """Scale each feature of each point; gradients and scores on the way, and the exact ends."""
     clusters = nine_clusters(settings["seed"])
-    network = capture(_build(name, settings).fit(clusters.X, clusters.y))
+    constants = {"hidden": (25, 25), "batch_size": 32, "epochs": settings["epochs"]}
+    model = make_model(name, {**constants, "random_state": settings["seed"]}, samples=20)
+    network = capture(model.fit(clusters.X, clusters.y))
     order = np.random.default_rng(settings["seed"]).permutation(len(clusters.X))
     points = torch.from_numpy(clusters.X[order[: settings["points"]]])
     start, direction = scaled_axes(points)
@@ -111,11 +82,11 @@ def _follow(name: str, settings: Settings) -> Result:
     }
     for metric in METRICS:
         score = partial(score_in_bits, metric)
-        result[f"gradient {metric}"] = gradient_magnitude(function, flat, score).reshape(shape)
+        slopes = gradient_magnitude(function, flat, score).reshape(shape)
         gap = (score(network.probabilities(flat)).reshape(shape) - limits[metric]).abs()
         result[f"gap {metric}"] = gap.numpy()
         result[f"limit {metric}"] = limits[metric].numpy()
-        result[f"gradient {metric}"] = result[f"gradient {metric}"].numpy()
+        result[f"gradient {metric}"] = slopes.numpy()
     return result
 
 
@@ -195,20 +166,21 @@ def _small_networks(seed: int, count: int) -> Result:
 
 def _counterexamples() -> Result:
     """Two affine networks whose V has no zero entry and whose gradient does not vanish."""
-    tie = _affine([[1.0, 1.0], [1.0, -1.0]])
+    example = torch.zeros(1, 2)
+    tie = capture(_affine([[1.0, 1.0], [1.0, -1.0]]), example)
     factors = torch.logspace(0, 6, 7, dtype=torch.float64)
     along = torch.stack([factors, torch.full_like(factors, 0.25)], dim=1)
-    plain = _affine([[1.0, 2.0], [2.0, -1.0]])
+    plain = capture(_affine([[1.0, 2.0], [2.0, -1.0]]), example)
     still = torch.tensor([[0.0, 0.25]], dtype=torch.float64)
     members = [_affine([[1.0, 1.0], [-1.0, 2.0]]), _affine([[-1.0, 1.0], [1.0, 2.0]])]
-    both = capture(members, torch.zeros(1, 2))
+    both = capture(members, example)
     far = at_infinity(both, [[1.0, 1.0]], [[1.0, 0.0]])
     return {
         "factors": factors.numpy(),
-        "tie": _largest_gradient(capture(tie, torch.zeros(1, 2)), along).numpy(),
-        "tie_confidence": capture(tie, torch.zeros(1, 2)).probabilities(along)[0, :, 0].numpy(),
-        "tie_derivative": _softmax_derivative(capture(tie, torch.zeros(1, 2)), along).numpy(),
-        "still": float(_largest_gradient(capture(plain, torch.zeros(1, 2)), still)[0]),
+        "tie": _largest_gradient(tie, along).numpy(),
+        "tie_confidence": tie.probabilities(along)[0, :, 0].numpy(),
+        "tie_derivative": _softmax_derivative(tie, along).numpy(),
+        "still": float(_largest_gradient(plain, still)[0]),
         "two_entropy": float(score_in_bits("predictive_entropy", far.probabilities)[0]),
         "two_information": float(score_in_bits("mutual_information", far.probabilities)[0]),
     }

@@ -20,6 +20,7 @@ from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.surfaces import nearest
 from farfield.scores import expected_entropy, mutual_information
 
 NAME = "practical-classification"
@@ -89,9 +90,7 @@ def _evaluate(epsilon: float, settings: Settings) -> Result:
 
 def _where(points: Any, p: Any, X: Any) -> dict[str, float]:
     """Where uncertainties are high: by distance to the data and to the decision boundary."""
-    from sklearn.neighbors import NearestNeighbors
-
-    distance = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(points)[0][:, 0]
+    distance = nearest(X, points)
     ordered = np.sort(p.mean(axis=0), axis=1)
     margin = ordered[:, -1] - ordered[:, -2]
     data, knowledge = expected_entropy(p, unit="bits"), mutual_information(p, unit="bits")
@@ -115,25 +114,15 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     data = spirals(settings["seed"])
     plain = results["plain"]
     row = next(each for each in plain["rows"] if each[0] == min(MEMBERS, plain["rows"][-1][0]))
+    accuracy = {"accuracy on the training points, 4 members": float(row[1])}
+    nll = {"NLL on the training points, 4 members": float(row[2])}
+    why = (
+        "Our loss is the usual one; the notebook's averages over classes too, so its "
+        "un-squared weight decay is three times as strong beside it."
+    )
     comparisons = [
-        PaperComparison(
-            "accuracy on the training points, 4 members",
-            PUBLISHED_ACCURACY,
-            float(row[1]),
-            "cell 12",
-            "Our loss is the usual one; the notebook's averages over classes too, so its "
-            "un-squared weight decay is three times as strong beside it.",
-            tolerance=0.005,
-        ),
-        PaperComparison(
-            "NLL on the training points, 4 members",
-            PUBLISHED_NLL,
-            float(row[2]),
-            "cell 12",
-            "Our loss is the usual one; the notebook's averages over classes too, so its "
-            "un-squared weight decay is three times as strong beside it.",
-            tolerance=0.01,
-        ),
+        *PaperComparison.each(accuracy, PUBLISHED_ACCURACY, "cell 12", why, tolerance=0.005),
+        *PaperComparison.each(nll, PUBLISHED_NLL, "cell 12", why, tolerance=0.01),
         PaperComparison(
             "where members are most diverse",
             "out of distribution: corners, gaps",
@@ -246,6 +235,5 @@ def _curves(results: Mapping[str, Result]) -> Any:
     left.set(xlabel="members", ylabel="NLL on fresh points")
     right.set(xlabel="members", ylabel="blind directions, %", ylim=(0, 103))
     right.legend(frameon=False, fontsize=8)
-    for axis in (left, right):
-        tidy(axis)
+    tidy(left, right)
     return figure

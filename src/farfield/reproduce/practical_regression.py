@@ -10,11 +10,11 @@ import numpy as np
 
 from farfield.datasets import cubic
 from farfield.estimators import EnsembleRegressor
+from farfield.estimators.mixture import Mixture
 from farfield.evaluate import regression
 from farfield.objectives import Adversarial
 from farfield.report.ensembles import draw_mixture
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import tidy
+from farfield.reproduce.drawing import legend_outside, panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
@@ -160,18 +160,9 @@ _CAPTION_MEMBERS = (
 )
 
 
-class _Bands:
-    """A Gaussian mixture read back from a kept result."""
-
-    def __init__(self, means: Any, scales: Any) -> None:
-        self.means, self.member_std = means, scales
-        self.mean = means.mean(axis=0)
-        self.std = np.sqrt((scales**2).mean(axis=0) + means.var(axis=0))
-
-
 def _bands(result: Result) -> Any:
     data = cubic()
-    bands = _Bands(result["means"], result["scales"])
+    bands = Mixture("gaussian", result["means"], result["scales"])
     truth, limits = (lambda x: x**3), (-300.0, 300.0)
     return draw_mixture(result["grid"], bands, data.X[:, 0], data.y, truth, limits)
 
@@ -231,13 +222,10 @@ def _answers(settings: Settings, results: Mapping[str, Result]) -> list[str]:
 
 
 def _members(results: Mapping[str, Result]) -> Any:
-    figure = new_figure(9.6, 5.0)
-    axes = figure.subplots(2, 2, sharex=True)
-    panels = (
-        ("NLL, inside", 1), ("NLL, beyond", 5), ("coverage, inside", 2), ("coverage, beyond", 6),
-    )  # fmt: skip
+    shown = {"NLL, inside": 1, "NLL, beyond": 5, "coverage, inside": 2, "coverage, beyond": 6}
+    figure, axes = panels(list(shown), (4.8, 2.5), 2, sharex=True)
     colours = dict(zip(LIKELIHOODS, ("#666666", "#d95f02", "#54278f", "#1b9e77"), strict=True))
-    for axis, (title, column) in zip(axes.ravel(), panels, strict=True):
+    for axis, (title, column) in zip(axes, shown.items(), strict=True):
         for name, result in results.items():
             likelihood, objective = name.split(", ")
             numbers = np.unique(result["rows"][:, 0]).astype(int)
@@ -250,7 +238,6 @@ def _members(results: Mapping[str, Result]) -> Any:
                 [each.std() / np.sqrt(len(each)) for each in values],
                 ls=style, color=colours[likelihood], lw=1.2, capsize=2, label=label,
             )  # fmt: skip
-        axis.set_title(title, fontsize=10)
         axis.set_xticks(numbers)
         if column == 5:
             axis.set_yscale("log")
@@ -259,6 +246,5 @@ def _members(results: Mapping[str, Result]) -> Any:
             axis.set_ylim(0, 1.02)
             axis.set_xlabel("members")
         tidy(axis)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    legend_outside(figure, axes[0], "right center")
     return figure

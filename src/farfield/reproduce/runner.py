@@ -21,9 +21,8 @@ from farfield.errors import InputError, MissingDependency
 from farfield.files import replacing
 from farfield.reproduce.experiment import Experiment, Result, RunRequest, Settings
 from farfield.reproduce.findings import Findings, PaperComparison
-from farfield.reproduce.page import write_overview, write_page
+from farfield.reproduce.page import write_overview, write_page, write_table
 from farfield.reproduce.store import Store
-from farfield.reproduce.tables import write_table
 
 Progress = Callable[[str], None]
 
@@ -138,7 +137,8 @@ def run_all(
         except MissingDependency as reason:
             outcomes.append(Outcome(name, experiment.TITLE, "skipped", str(reason)))
         # After each one, so that a kill leaves a page of what is done.
-        _write_overview(request, outcomes)
+        run = {"mode": _mode(request), "seed": request.seed, "versions": versions()}
+        write_overview(request.folder / "index.html", outcomes, run)
     return outcomes
 
 
@@ -189,7 +189,7 @@ def _write(
     for table in findings.tables:
         write_table(table, request.folder / "tables")
     run = {
-        "mode": "quick" if request.quick else "full",
+        "mode": _mode(request),
         "seed": request.seed,
         "settings": settings,
         "computing": f"{sum(times.values()):.1f} s in {len(times)} steps",
@@ -215,11 +215,8 @@ def _write(
     )
 
 
-def _write_overview(request: RunRequest, outcomes: list[Outcome]) -> None:
-    entries = [vars(outcome) for outcome in outcomes]
-    mode = "quick" if request.quick else "full"
-    run = {"mode": mode, "seed": request.seed, "versions": versions()}
-    write_overview(request.folder / "index.html", entries, run)
+def _mode(request: RunRequest) -> str:
+    return "quick" if request.quick else "full"
 
 
 def _as_json(each: PaperComparison) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import tidy
+from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, Settings
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
@@ -16,6 +15,17 @@ from farfield.reproduce.findings import Figure, Findings, PaperComparison, Resul
 BEST: dict[str, dict[str, Any]] = {
     "NN": {"hidden": [25, 25, 25], "dropout": 0.014552, "learning_rate": 0.000538},
     "MC dropout": {"hidden": [25, 25, 25, 25], "dropout": 0.205046, "learning_rate": 0.000526},
+}
+# What tables show of a configuration, and what axes do.
+SHOWN = {
+    "hidden": "hidden",
+    "learning_rate": "learning rate",
+    "dropout": "dropout",
+    "rho_init": "rho init",
+    "kl_weight": "KL weight",
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "nll": "NLL",
 }
 AXES = {
     "layers": "layers",
@@ -29,7 +39,7 @@ AXES = {
 }
 
 
-def find(settings: Settings, results: Mapping[str, Result]) -> Findings:
+def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Collect everything that goes on the page."""
     pictures = [
         Figure("coordinates", _CAPTION, _coordinates(results)),
@@ -109,31 +119,16 @@ def _compare(name: str, result: Result) -> list[PaperComparison]:
 
 def _best(results: Mapping[str, Result]) -> ResultTable:
     rows: list[list[Value]] = [
-        [
-            name,
-            place + 1,
-            str(trial["hidden"]),
-            trial["learning_rate"],
-            trial.get("dropout"),
-            trial.get("rho_init"),
-            trial.get("kl_weight"),
-            trial["auc"],
-            trial["accuracy"],
-            trial["nll"],
-        ]
+        [name, place, str(trial["hidden"]), *(trial.get(key) for key in list(SHOWN)[1:])]
         for name, result in results.items()
-        for place, trial in enumerate(_sorted(result["trials"])[:5])
+        for place, trial in enumerate(_sorted(result["trials"])[:5], start=1)
     ]
-    columns = [
-        "model", "rank", "hidden", "learning rate", "dropout", "rho init", "KL weight", "AUC",
-        "accuracy", "NLL",
-    ]  # fmt: skip
+    columns = ["model", "rank", *SHOWN.values()]
     return ResultTable("best", "The five best configurations of each model.", columns, rows)
 
 
 def _all(name: str, result: Result) -> ResultTable:
-    keys = ["hidden", "learning_rate", "dropout", "rho_init", "kl_weight", "auc", "accuracy", "nll"]
-    keys = [key for key in keys if key in result["trials"][0]]
+    keys = [key for key in SHOWN if key in result["trials"][0]]
     rows: list[list[Value]] = [
         [str(trial[key]) if key == "hidden" else trial[key] for key in keys]
         for trial in result["trials"]
@@ -161,8 +156,9 @@ def _summary(settings: Settings, results: Mapping[str, Result]) -> list[str]:
 
 
 def _coordinates(results: Mapping[str, Result]) -> Any:
-    figure = new_figure(8.4, 2.7 * len(results))
-    axes = figure.subplots(len(results), 1, squeeze=False)[:, 0]
+    from matplotlib import colormaps
+
+    figure, axes = panels(list(results), (8.4, 2.7), 1)
     for axis, (name, result) in zip(axes, results.items(), strict=True):
         trials = sorted(result["trials"], key=lambda trial: trial["auc"])
         keys = [key for key in AXES if key in trials[0]]
@@ -170,8 +166,6 @@ def _coordinates(results: Mapping[str, Result]) -> Any:
         low, high = values.min(axis=0), values.max(axis=0)
         span = np.where(high > low, high - low, 1.0)
         rank = np.linspace(0.15, 1.0, len(trials))
-        from matplotlib import colormaps
-
         for row, shade in zip((values - low) / span, rank, strict=True):
             axis.plot(range(len(keys)), row, color=colormaps["Purples"](shade), lw=0.8, alpha=0.8)
         _paper(axis, name, keys, low, span)
@@ -180,7 +174,6 @@ def _coordinates(results: Mapping[str, Result]) -> Any:
         ]
         axis.set_xticks(range(len(keys)), labels, fontsize=8)
         axis.set_yticks([])
-        axis.set_title(name, fontsize=10)
         axis.spines[["top", "right", "left"]].set_visible(False)
         axis.grid(axis="x", color="0.6", lw=0.7)
     return figure
@@ -203,22 +196,19 @@ def _paper(axis: Any, name: str, keys: list[str], low: Any, span: Any) -> None:
 
 
 def _importances(results: Mapping[str, Result]) -> Any:
-    figure = new_figure(8.4, 2.5)
-    axes = figure.subplots(1, len(results), squeeze=False)[0]
-    for axis, (name, result) in zip(axes, results.items(), strict=True):
+    figure, axes = panels(list(results), (8.4 / len(results), 2.5))
+    for axis, result in zip(axes, results.values(), strict=True):
         pairs = sorted(result["importance"].items(), key=lambda pair: pair[1])
         axis.barh(
             [key.replace("_", " ") for key, _ in pairs], [v for _, v in pairs], color="#807dba"
         )
         axis.set_xlim(0, 1)
-        axis.set_title(name, fontsize=10)
         tidy(axis)
     return figure
 
 
 def _rates(results: Mapping[str, Result]) -> Any:
-    figure = new_figure(8.4, 2.7)
-    axes = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
+    figure, axes = panels(list(results), (8.4 / len(results), 2.7), sharey=True)
     for axis, (name, result) in zip(axes, results.items(), strict=True):
         rates = [trial["learning_rate"] for trial in result["trials"]]
         axis.scatter(rates, [t["auc"] for t in result["trials"]], s=9, color="#54278f", alpha=0.7)
@@ -226,7 +216,6 @@ def _rates(results: Mapping[str, Result]) -> Any:
             axis.axvline(BEST[name]["learning_rate"], color="#d95f02", lw=1.3)
         axis.set_xscale("log")
         axis.set_xlabel("learning rate")
-        axis.set_title(name, fontsize=10)
         tidy(axis)
     axes[0].set_ylabel("AUC")
     return figure

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from farfield.exact import at_infinity
@@ -25,6 +26,8 @@ ENTROPIES = frozenset({"predictive_entropy", "expected_entropy", "mutual_informa
 # Scores of disagreement are estimated from this many samples in the authors' code.
 FEW = 10
 DISAGREEMENT = frozenset({"class_variance", "mutual_information"})
+# The last distance before infinity.
+FARTHEST = 100.0
 
 
 @dataclass(frozen=True)
@@ -88,18 +91,11 @@ def gradient_surfaces(
     network: Network, names: Sequence[str], grid: SurfaceGrid, few: bool = False
 ) -> dict[str, NDArray[np.float32]]:
     """Evaluate the gradient magnitudes of scores on a grid, ``(rows, columns)`` each."""
-    points = torch.from_numpy(grid.points)
-    return {
-        name: _shaped(
-            gradient_magnitude(
-                differentiable(network),
-                points,
-                partial(_score_of, name, few),
-            ),
-            grid.shape,
-        )
-        for name in names
+    points, function = torch.from_numpy(grid.points), differentiable(network)
+    slopes = {
+        name: gradient_magnitude(function, points, partial(_score_of, name, few)) for name in names
     }
+    return {name: _shaped(values, grid.shape) for name, values in slopes.items()}
 
 
 def differentiable(network: Network) -> Callable[[Tensor], Tensor]:
@@ -112,21 +108,16 @@ def differentiable(network: Network) -> Callable[[Tensor], Tensor]:
     return probabilities
 
 
-@dataclass(frozen=True)
-class Polar:
-    """Scores along all directions from a centre.
+def circle(directions: int) -> tuple[Floats, Floats]:
+    """Return angles of evenly spaced directions of the plane, and the directions."""
+    angles = np.linspace(0, 2 * np.pi, directions, endpoint=False)
+    return angles, np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-    Attributes:
-        angles: ``(directions,)``.
-        distances: ``(distances,)`` from 0 outwards.
-        near: Score to ``(distances, directions)``.
-        limit: Score to ``(directions,)``, at infinity, exact.
-    """
 
-    angles: Floats
-    distances: Floats
-    near: dict[str, NDArray[np.float32]]
-    limit: dict[str, NDArray[np.float32]]
+def nearest(centres: Floats, points: Floats) -> Floats:
+    """Return the distance of each point to its nearest centre."""
+    found: Floats = NearestNeighbors(n_neighbors=1).fit(centres).kneighbors(points)[0][:, 0]
+    return found
 
 
 def polar_surfaces(
@@ -136,25 +127,24 @@ def polar_surfaces(
     *,
     directions: int,
     rings: int = 80,
-    far: float = 100.0,
     few: bool = False,
-) -> Polar:
-    """Evaluate scores on rays in all directions, and at their ends."""
-    angles = np.linspace(0, 2 * np.pi, directions, endpoint=False)
-    rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    distances = np.concatenate([[0.0], np.geomspace(0.05, far, rings - 1)])
+) -> dict[str, NDArray[Any]]:
+    """Evaluate scores on rays in all directions, and at their ends.
+
+    Returns:
+        ``angles``, ``distances`` from 0 outwards, and for each score ``near NAME``,
+        ``(distances, directions)``, and ``limit NAME``, ``(directions,)``, at infinity, exact.
+    """
+    angles, rays = circle(directions)
+    distances = np.concatenate([[0.0], np.geomspace(0.05, FARTHEST, rings - 1)])
     p = network.probabilities((centre + distances[:, None, None] * rays).reshape(-1, 2))
     ends = at_infinity(network, centre, rays).probabilities
-    shape = (rings, directions)
-    return Polar(
-        angles,
-        distances,
-        {name: _shaped(score_in_bits(name, _chosen(p, name, few)), shape) for name in names},
-        {
-            name: _shaped(score_in_bits(name, _chosen(ends, name, few)), (directions,))
-            for name in names
-        },
-    )
+    found: dict[str, NDArray[Any]] = {"angles": angles, "distances": distances}
+    for name in names:
+        near, limit = (score_in_bits(name, _chosen(each, name, few)) for each in (p, ends))
+        found[f"near {name}"] = _shaped(near, (rings, directions))
+        found[f"limit {name}"] = _shaped(limit, (directions,))
+    return found
 
 
 def _score_of(name: str, few: bool, p: Tensor) -> Tensor:

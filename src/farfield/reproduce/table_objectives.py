@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,8 @@ from farfield.exact import at_infinity
 from farfield.graph import Network, capture
 from farfield.levels import BLIND
 from farfield.objectives import ACET, CEDA, NLL, Objective, TableNoise
-from farfield.report.figure import CLASSES, new_figure
-from farfield.reproduce.drawing import tidy
+from farfield.report.figure import CLASSES
+from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
@@ -137,9 +138,15 @@ def _outside(model: Any, points: Array, inside: Array) -> dict[str, float]:
 
 def _one_feature(rows: Array, scale: Array, far: float) -> Array:
     """Move every feature of every row, one at a time, up and down."""
-    steps = np.concatenate([np.diag(scale), -np.diag(scale)])[np.abs(np.r_[scale, scale]) > 0]
-    moved: Array = (rows[:, None] + far * steps[None]).reshape(-1, rows.shape[1])
+    moved: Array = (rows[:, None] + far * _axes(scale)[None]).reshape(-1, rows.shape[1])
     return moved
+
+
+def _axes(scale: Array) -> Array:
+    """Both ends of every feature that varies, ``(directions, features)``."""
+    both: Array = np.concatenate([np.diag(scale), -np.diag(scale)])
+    varying: Array = both[np.r_[scale, scale] != 0]
+    return varying
 
 
 def _far_field(
@@ -147,7 +154,7 @@ def _far_field(
 ) -> dict[str, dict[str, float | None]]:
     """Follow rays to infinity: along single features, and in random directions."""
     network = capture(model)
-    single = np.concatenate([np.diag(scale), -np.diag(scale)])[np.abs(np.r_[scale, scale]) > 0]
+    single = _axes(scale)
     origin = np.repeat(rows, len(single), axis=0)
     generator = np.random.default_rng(seed)
     random = generator.standard_normal((count, rows.shape[1])) * scale
@@ -161,17 +168,14 @@ def _far_field(
 def _rays(network: Network, origin: Array, direction: Array) -> dict[str, float | None]:
     far = at_infinity(network, torch.from_numpy(origin), torch.from_numpy(direction))
     distance = far.distance(0.999)[0]
+    median = float(distance.median())
     # Distances are lengths of the direction: standard deviations of the features.
     return {
         "blind": float((far.confidence >= BLIND).double().mean()),
         "constant": float(far.constant.double().mean()),
-        "median_deviations_to_0.999": _finite(distance.median()),
+        "median_deviations_to_0.999": median if math.isfinite(median) else None,
         "never_0.999": float(torch.isinf(distance).double().mean()),
     }
-
-
-def _finite(value: torch.Tensor) -> float | None:
-    return float(value) if bool(torch.isfinite(value)) else None
 
 
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
@@ -208,17 +212,17 @@ _CAPTION = "Mean confidence on a network's own test rows and elsewhere; 0.5 is t
 
 
 def _compare(means: Mapping[tuple[str, str], Any]) -> list[PaperComparison]:
+    lost = {
+        f"{name}, {objective}: test AUC lost": means[name, "plain"]["auc"] - found["auc"]
+        for (name, objective), found in means.items()
+        if objective in ("ceda", "acet")
+    }
+    claim, why = "nothing to speak of", f"More than {KEPT} is lost on this table."
     return [
         PaperComparison(
-            f"{name}, {objective}: test AUC lost against plain training",
-            "nothing to speak of",
-            means[name, "plain"]["auc"] - means[name, objective]["auc"],
-            "Section 4",
-            f"More than {KEPT} is lost on this table.",
-            agrees=means[name, "plain"]["auc"] - means[name, objective]["auc"] <= KEPT,
+            f"{what} against plain training", claim, auc, "Section 4", why, agrees=auc <= KEPT
         )
-        for name, objective in means
-        if objective in ("ceda", "acet")
+        for what, auc in lost.items()
     ]
 
 
@@ -233,8 +237,7 @@ def _summary(means: Mapping[tuple[str, str], Any]) -> list[str]:
 
 
 def _figure(means: Mapping[tuple[str, str], Any]) -> Any:
-    figure = new_figure(9.0, 3.6)
-    axes = figure.subplots(1, len(FILES), sharey=True)
+    figure, axes = panels(list(FILES), (4.5, 3.6), sharey=True)
     for axis, name in zip(axes, FILES, strict=True):
         shown = {objective: found for (table, objective), found in means.items() if table == name}
         for place, (objective, found) in enumerate(shown.items()):
@@ -243,7 +246,6 @@ def _figure(means: Mapping[tuple[str, str], Any]) -> Any:
             axis.bar(at, values, 0.8 / len(shown), color=CLASSES[place], label=objective)
         labels = ["own rows", *next(iter(shown.values()))["places"]]
         axis.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=7)
-        axis.set_title(name, fontsize=10)
         tidy(axis)
     axes[0].set(ylim=(0.5, 1.0), ylabel="mean confidence")
     axes[0].legend(frameon=False, fontsize=7)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from farfield.levels import BLIND
 from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import TITLES, tidy
-from farfield.reproduce.experiment import Result
+from farfield.reproduce.drawing import TITLES, legend_outside, panels, tidy
+from farfield.reproduce.experiment import Result, Settings
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
 METRICS = (
@@ -30,7 +30,7 @@ COLOURS = {
 }
 
 
-def find(results: Mapping[str, Result]) -> Findings:
+def present(_settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Collect everything that goes on the page."""
     models = {
         name: each
@@ -62,8 +62,7 @@ _CAPTION_TIE = (
 
 
 def _curves(models: Mapping[str, Result], kind: str, with_p: bool) -> Any:
-    figure = new_figure(3.0 * len(models) + 0.4, 3.3)
-    axes = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    figure, axes = panels(list(models), (3.0, 3.3), more=(0.4, 0.0), sharey=True)
     for axis, (name, result) in zip(axes, models.items(), strict=True):
         chosen = result["fulfilled"].astype(bool)
         for metric in (*(["p"] if with_p else []), *METRICS):
@@ -78,11 +77,9 @@ def _curves(models: Mapping[str, Result], kind: str, with_p: bool) -> Any:
             axis.plot(result["factors"], middle, color=COLOURS[metric], label=label, **wide)
             axis.plot(result["factors"], values.max(axis=1), color=COLOURS[metric], lw=1, ls="--")
         axis.set(xscale="log", yscale="log", ylim=(FLOOR / 2, 30), xlabel="scaling factor")
-        axis.set_title(name, fontsize=10)
         tidy(axis)
     axes[0].set_ylabel("norm of the gradient" if kind == "gradient" else "distance to the limit")
-    handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    legend_outside(figure, axes[-1], columns=5)
     return figure
 
 
@@ -106,40 +103,35 @@ def _tie(tie: Result, models: Mapping[str, Result]) -> Any:
 
 
 def _table(models: Mapping[str, Result]) -> ResultTable:
-    columns = [
-        "model",
-        "rays",
-        "assumption of Theorem 1 holds",
-        "assumptions of Proposition 2 hold",
-        "stay in one region beyond reach",
-        "largest reach",
-        f"limit confidence at least {BLIND}",
-        "votes split at infinity",
-        "largest entropy at infinity, bits",
-        "largest gradient of p at the last factor",
-        "largest gap to the limit there",
-    ]
-    rows: list[list[Value]] = []
-    for name, each in models.items():
-        chosen = each["fulfilled"].astype(bool)
-        gaps = [float(each[f"gap {metric}"][-1].max()) for metric in METRICS]
-        rows.append(
-            [
-                name,
-                len(chosen),
-                float(chosen.mean()),
-                float(each["unique"].mean()),
-                float(each["settled"]),
-                float(each["reach"].max()),
-                float((each["confidence"] >= BLIND).mean()),
-                float(each["split"].mean()),
-                float(each["limit predictive_entropy"].max()),
-                float(each["gradient p"][-1].max()),
-                max(gaps),
-            ]
-        )
+    columns: dict[str, Any] = {
+        "rays": lambda each: len(each["fulfilled"]),
+        "assumption of Theorem 1 holds": _mean("fulfilled"),
+        "assumptions of Proposition 2 hold": _mean("unique"),
+        "stay in one region beyond reach": lambda each: float(each["settled"]),
+        "largest reach": lambda each: float(each["reach"].max()),
+        f"limit confidence at least {BLIND}": lambda each: float(
+            (each["confidence"] >= BLIND).mean()
+        ),
+        "votes split at infinity": _mean("split"),
+        "largest entropy at infinity, bits": _entropy,
+        "largest gradient of p at the last factor": _last("gradient p"),
+        "largest gap to the limit there": _last(*(f"gap {metric}" for metric in METRICS)),
+    }
     caption = "Each feature of each point scaled up to the last factor, and the exact limits."
-    return ResultTable("rays", caption, columns, rows)
+    return ResultTable.of("rays", caption, models, columns)
+
+
+def _mean(key: str) -> Callable[[Result], float]:
+    return lambda each: float(each[key].mean())
+
+
+def _last(*keys: str) -> Callable[[Result], float]:
+    """The largest value at the last factor."""
+    return lambda each: max(float(each[key][-1].max(initial=0.0)) for key in keys)
+
+
+def _entropy(each: Result) -> float:
+    return float(each["limit predictive_entropy"].max())
 
 
 def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> list[PaperComparison]:
@@ -153,59 +145,32 @@ def _compare(models: Mapping[str, Result], results: Mapping[str, Result]) -> lis
 def _lemmas(models: Mapping[str, Result]) -> list[PaperComparison]:
     """What is claimed and holds on trained networks."""
     settled = min(float(each["settled"]) for each in models.values())
-    worst = max(float(each["gradient p"][-1].max(initial=0.0)) for each in models.values())
-    metrics = max(
-        float(each[f"gradient {metric}"][-1].max())
-        for each in models.values()
-        for metric in METRICS
-    )
-    gap = max(float(each[f"gap {m}"][-1].max()) for each in models.values() for m in METRICS)
-    comparisons = [
-        PaperComparison(
-            "share of rays that stay in one region beyond the exact reach",
-            1.0,
-            settled,
-            "Lemma 2",
-            "Beyond reach no unit changes any more.",
-        ),
-        PaperComparison(
-            "norm of the gradient of the mean probability at the last factor, largest",
-            0.0,
-            worst,
+    decay = {
+        "norm of the gradient of the mean probability at the last factor, largest": (
             "Proposition 1, Lemma 4",
-            "The limit is approached, not reached.",
-            tolerance=1e-6,
+            _last("gradient p"),
         ),
-        PaperComparison(
-            "norm of the gradient of any metric at the last factor, largest",
-            0.0,
-            metrics,
+        "norm of the gradient of any metric at the last factor, largest": (
             "Lemmas 3, 5, 6 and 7",
-            "The limit is approached, not reached.",
-            tolerance=1e-6,
+            _last(*(f"gradient {metric}" for metric in METRICS)),
         ),
-        PaperComparison(
-            "distance of any metric to its exact limit at the last factor, largest",
-            0.0,
-            gap,
+        "distance of any metric to its exact limit at the last factor, largest": (
             "Theorem 1",
-            "The limit is approached, not reached.",
-            tolerance=1e-6,
+            _last(*(f"gap {metric}" for metric in METRICS)),
         ),
-    ]
+    }
+    quantity = "share of rays that stay in one region beyond the exact reach"
+    why = "Beyond reach no unit changes any more."
+    comparisons = [PaperComparison(quantity, 1.0, settled, "Lemma 2", why)]
+    why = "The limit is approached, not reached."
+    for quantity, (source, largest) in decay.items():
+        worst = max(map(largest, models.values()))
+        comparisons.append(PaperComparison(quantity, 0.0, worst, source, why, tolerance=1e-6))
     if "single network" in models:
         single = models["single network"]
-        sure = single["confidence"][single["unique"].astype(bool)]
-        lowest = float(sure.min(initial=1.0))
-        comparisons.append(
-            PaperComparison(
-                "confidence in the limit where its assumptions hold, least",
-                1.0,
-                lowest,
-                "Proposition 2",
-                "",
-            )
-        )
+        lowest = float(single["confidence"][single["unique"].astype(bool)].min(initial=1.0))
+        quantity = "confidence in the limit where its assumptions hold, least"
+        comparisons.append(PaperComparison(quantity, 1.0, lowest, "Proposition 2"))
     return comparisons
 
 
@@ -245,18 +210,13 @@ def _where_it_fails(tie: Result) -> list[PaperComparison]:
 
 def _certainty(models: Mapping[str, Result]) -> list[PaperComparison]:
     """The first version's claim, and what ensembles say."""
-    why = "Members are certain of different classes: the entropy of their vote is the limit."
-    return [
-        PaperComparison(
-            f"predictive entropy in the limit, {name}: largest over rays, bits",
-            0.0,
-            float(each["limit predictive_entropy"].max()),
-            "first version, Theorem 1: perfect certainty for every metric",
-            why,
-            tolerance=1e-9,
-        )
+    limits: dict[str, Value] = {
+        f"predictive entropy in the limit, {name}: largest over rays, bits": _entropy(each)
         for name, each in models.items()
-    ]
+    }
+    claim = "first version, Theorem 1: perfect certainty for every metric"
+    why = "Members are certain of different classes: the entropy of their vote is the limit."
+    return PaperComparison.each(limits, 0.0, claim, why, tolerance=1e-9)
 
 
 def _summary(results: Mapping[str, Result]) -> list[str]:

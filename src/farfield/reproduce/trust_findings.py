@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.report.figure import new_figure
-from farfield.reproduce.drawing import TITLES, tidy
+from farfield.reproduce.drawing import TITLES, legend_outside, panels, tidy
 from farfield.reproduce.experiment import Result, Settings
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 
@@ -22,7 +21,7 @@ FACTORS = (10.0, 100.0, 1000.0, 10000.0)
 COLOURS = dict(zip(SCORES, ("#54278f", "#d95f02", "#1b9e77", "#0072b2"), strict=True))
 
 
-def find(settings: Settings, results: Mapping[str, Result]) -> Findings:
+def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Collect everything that goes on the page."""
     pictures = [
         Figure("groups", _CAPTION, _draw_groups(settings, results)),
@@ -150,8 +149,8 @@ def _summary(settings: Settings, results: Mapping[str, Result]) -> list[str]:
 
 def _draw_groups(settings: Settings, results: Mapping[str, Result]) -> Any:
     models, groups = settings["models"], settings["groups"]
-    figure = new_figure(2.6 * len(models) + 1.6, 0.42 * len(groups) + 1.9)
-    axes = figure.subplots(1, len(models), sharey=True, sharex=True, squeeze=False)[0]
+    size = (2.6, 0.42 * len(groups) + 1.9)
+    figure, axes = panels(models, size, more=(1.6, 0.0), fontsize=9, sharey=True, sharex=True)
     for axis, model in zip(axes, models, strict=True):
         for shift, score in zip((-0.24, -0.08, 0.08, 0.24), SCORES, strict=True):
             values = [results[f"{model}: without {group}"][score] for group in groups]
@@ -160,20 +159,18 @@ def _draw_groups(settings: Settings, results: Mapping[str, Result]) -> Any:
             places = np.arange(len(groups)) + shift
             axis.plot(values, places, "o", ms=4.5, color=COLOURS[score], label=TITLES[score])
         axis.axvline(0.5, color="0.5", lw=0.8)
-        axis.set_title(model, fontsize=9)
         axis.set_xlabel("AUROC", fontsize=9)
         axis.set_xlim(0.2, 1.0)
         tidy(axis)
     axes[0].set_yticks(range(len(groups)), groups, fontsize=9)
     axes[0].invert_yaxis()
-    _legend(figure, axes)
+    legend_outside(figure, axes[-1], columns=4)
     return figure
 
 
 def _draw_scaled(settings: Settings, results: Mapping[str, Result]) -> Any:
     models = settings["models"]
-    figure = new_figure(2.6 * len(models) + 0.6, 3.3)
-    axes = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    figure, axes = panels(models, (2.6, 3.3), more=(0.6, 0.0), fontsize=9, sharey=True)
     places = np.arange(len(FACTORS))
     for axis, model in zip(axes, models, strict=True):
         each = results[f"{model}: scaled features"]
@@ -192,15 +189,9 @@ def _draw_scaled(settings: Settings, results: Mapping[str, Result]) -> Any:
         axis.axhline(0.5, color="0.5", lw=0.8)
         ticks = [f"$10^{int(np.log10(factor))}$" for factor in FACTORS]
         axis.set_xticks(range(len(FACTORS) + 1), [*ticks, "∞"])
-        axis.set_title(model, fontsize=9)
         axis.set_xlabel("factor", fontsize=9)
         axis.set_ylim(0, 1.02)
         tidy(axis)
     axes[0].set_ylabel("AUROC")
-    _legend(figure, axes)
+    legend_outside(figure, axes[-1], columns=4)
     return figure
-
-
-def _legend(figure: Any, axes: Any) -> None:
-    handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,23 +12,16 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from farfield.data import open_table
-from farfield.estimators import (
-    AnchoredEnsembleClassifier,
-    BayesByBackpropClassifier,
-    EnsembleClassifier,
-    MCDropoutClassifier,
-    ReLUClassifier,
-    TemperatureScaling,
-)
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import capture
 from farfield.levels import BLIND
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Findings
-from farfield.reproduce.trust_findings import FACTORS, SCORES, find
+from farfield.reproduce.models import make_model
+from farfield.reproduce.trust_findings import FACTORS, SCORES, present
 from farfield.scores import score_by_name
 
+__all__ = ["NAME", "NEEDS", "SOURCE", "TITLE", "present", "settings", "steps"]
 NAME = "trust-issues"
 TITLE = "ICU patients: groups held out and single features scaled, every model and score"
 SOURCE = (
@@ -41,12 +34,8 @@ DROPPED = ("RecordID", "set", "SAPS_I", "SOFA", "LOS", "Survival")
 UNITS = {1: "coronary unit", 2: "cardiac surgery unit", 3: "medical unit", 4: "surgical unit"}
 AGES = {"younger than 45": (0, 45), "85 and older": (85, 200)}
 MODELS = (
-    "network",
-    "temperature",
-    "MC dropout",
-    "ensemble",
-    "anchored ensemble",
-    "Bayes by backprop",
+    *("network", "temperature", "MC dropout"),
+    *("ensemble", "anchored ensemble", "Bayes by backprop"),
 )
 
 Floats = NDArray[np.float64]
@@ -91,11 +80,6 @@ def steps(settings: Settings, request: RunRequest) -> Sequence[Stage]:
             )
         )
     return found
-
-
-def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
-    """Tabulate AUROCs and draw them."""
-    return find(settings, results)
 
 
 @dataclass(frozen=True)
@@ -143,20 +127,9 @@ def _build(name: str, settings: Settings) -> Any:
         "dropout": 0.1,
         "random_state": settings["seed"],
     }
-    members, samples = settings["members"], settings["samples"]
-    makers: dict[str, Any] = {
-        "network": lambda: ReLUClassifier(**shared),
-        "temperature": lambda: TemperatureScaling(
-            ReLUClassifier(**shared), random_state=settings["seed"]
-        ),
-        "MC dropout": lambda: MCDropoutClassifier(**shared, samples=samples),
-        "ensemble": lambda: EnsembleClassifier(**shared, members=members),
-        "anchored ensemble": lambda: AnchoredEnsembleClassifier(**shared, members=members),
-        "Bayes by backprop": lambda: BayesByBackpropClassifier(
-            **{**shared, "dropout": 0.0, "learning_rate": 5e-3}, samples=samples
-        ),
-    }
-    return makers[name]()
+    if name == "Bayes by backprop":
+        shared |= {"dropout": 0.0, "learning_rate": 5e-3}
+    return make_model(name, shared, settings["members"], settings["samples"])
 
 
 def _split(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

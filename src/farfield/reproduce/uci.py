@@ -108,7 +108,7 @@ def _model(rate: float, seed: int, settings: Settings) -> EnsembleRegressor:
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Put means and standard errors beside the paper's."""
     rows: list[list[Value]] = []
-    comparisons = []
+    comparisons: list[PaperComparison] = []
     means: dict[str, tuple[float, float]] = {}
     for name, count in settings["splits"].items():
         scores = np.array(
@@ -120,15 +120,9 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         ours = [float(mean[0]), float(error[0]), rmse, rmse_error]
         ours += [float(mean[1]), float(error[1]), nll, nll_error]
         rows.append([name, count, results[f"{name}: rate"]["rate"], *ours])
-        comparisons.append(
-            PaperComparison(
-                f"{name}: NLL",
-                nll,
-                float(mean[1]),
-                f"Table 1, {nll} ± {nll_error}",
-                _why(float(mean[1]), nll, nll_error, count),
-                tolerance=nll_error,
-            )
+        source, why = f"Table 1, {nll} ± {nll_error}", _why(float(mean[1]), nll, nll_error, count)
+        comparisons += PaperComparison.each(
+            {f"{name}: NLL": float(mean[1])}, nll, source, why, tolerance=nll_error
         )
     columns = [
         "set", "splits", "learning rate", "RMSE", "± error", "published RMSE", "± published",
