@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from farfield.archive import Shapes, read_archive, write_archive
 from farfield.errors import InputError
-from farfield.estimators.encoding import decode, encode
+from farfield.estimators.encoding import encode
 from farfield.estimators.header import VERSION, EstimatorRecord, parse
 from farfield.files import regular
 from farfield.networks.description import build, describe
@@ -139,7 +139,7 @@ def _restore(
 ) -> Any:
     """Rebuild an estimator from its description."""
     kind = _class(record.type)
-    parameters = {name: decode(value) for name, value in record.parameters.items()}
+    parameters = dict(record.parameters)
     inner = None
     if record.estimator is not None:
         inner = _restore(record.estimator, f"{prefix}estimator.", tensors, module, dtype, device)
@@ -155,7 +155,7 @@ def _restore(
     check = getattr(estimator, "_check_settings", None) or estimator._check
     check()
     for name, value in record.learned.items():
-        setattr(estimator, name, decode(value))
+        setattr(estimator, name, value)
     needed = ["n_features_in_", *(["classes_"] if hasattr(kind, "predict_proba") else [])]
     missing = [name for name in needed if name not in record.learned]
     if missing:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from farfield.errors import InputError
@@ -97,12 +97,12 @@ class NeuralClassifier(InstanceClassifier, Learner):
         by_class = self.class_weight is not None and self.class_weight != "batch"
         if given is None and not by_class:
             return None
-        try:
-            weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
-            if by_class:
+        weights = self._checked_weights(given, X)
+        if by_class:
+            try:
                 weights = weights * compute_sample_weight(self.class_weight, labels)
-        except ValueError as error:
-            raise InputError(str(error)) from error
+            except ValueError as error:
+                raise InputError(str(error)) from error
         if not weights.sum() > 0:
             raise InputError("no row of any class has positive weight; add weight")
         return normalize_weights(weights)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -54,6 +54,18 @@ class Learner(BaseEstimator, TrainingSettings):  # type: ignore[misc]  # scikit-
             return validate_data(self, X, y, reset=reset, **options)
         except ValueError as error:
             raise InputError(str(error)) from error
+
+    def _checked_weights(self, given: Any, X: NDArray[Any]) -> NDArray[Any]:
+        """Check the weights of the rows; all one where none are given."""
+        try:
+            weights: NDArray[Any] = _check_sample_weight(
+                given, X, dtype=np.float64, ensure_non_negative=True
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        if not weights.sum() > 0:
+            raise InputError("sample_weight has no positive entry")
+        return weights
 
     def _pair(self, validation: Any) -> tuple[Any, Any]:
         """Unpack validation data."""

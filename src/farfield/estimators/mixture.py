@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from farfield.errors import InputError
-
-Family = Literal["gaussian", "laplace"]
+from farfield.evaluate.regression import Family, mixture_nll
 
 BISECTIONS = 100
 
@@ -66,13 +65,11 @@ class Mixture:
 
     def log_density(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the mixture's log density at one value per point."""
-        parts = _log_density(self.family, values, self.means, self.scales)
-        return np.asarray(logsumexp(parts, axis=0) - math.log(len(parts)))
+        return -mixture_nll(values, self.means, self.member_std, self.family)
 
     def collapsed_nll(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the negative log density of one distribution of equal mean and variance."""
-        scale = self.std / (math.sqrt(2.0) if self.family == "laplace" else 1.0)
-        return -_log_density(self.family, values, self.mean, scale)
+        return mixture_nll(values, self.mean, self.std, self.family)
 
     def cdf(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of at most ``values``, one per point."""
@@ -100,16 +97,6 @@ class Mixture:
             raise InputError(f"level must be in (0, 1), got {level!r}")
         tail = (1 - level) / 2
         return np.stack([self.quantile(tail), self.quantile(1 - tail)], axis=1)
-
-
-def _log_density(
-    family: Family, values: NDArray[Any], means: NDArray[Any], scales: NDArray[Any]
-) -> NDArray[Any]:
-    """Log density of one distribution per entry."""
-    standard = (values - means) / scales
-    if family == "gaussian":
-        return np.asarray(-0.5 * standard**2 - np.log(scales) - 0.5 * math.log(2 * math.pi))
-    return np.asarray(-np.abs(standard) - np.log(2 * scales))
 
 
 def _standard_quantile(family: Family, share: float) -> float:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight
 from torch import nn
 
 from farfield.errors import InputError
@@ -17,9 +16,10 @@ from farfield.estimators.ensemble import Plain
 from farfield.estimators.learner import Learner
 from farfield.estimators.mc_dropout import MCDropout
 from farfield.estimators.method import Method
-from farfield.estimators.mixture import Family, Mixture
+from farfield.estimators.mixture import Mixture
 from farfield.estimators.rows import Scaling, TrainingRows, normalize_weights
 from farfield.estimators.settings import count_problems, number_problems
+from farfield.evaluate.regression import Family
 from farfield.networks.folding import fold_outputs
 from farfield.objectives.likelihood import REGRESSION, SCALE_EPSILON, LikelihoodName
 
@@ -184,18 +184,6 @@ class EnsembleRegressor(RegressorMixin, Learner):  # type: ignore[misc]  # untyp
             )
         X, y = self._validate(X, y, reset=reset, y_numeric=True, ensure_min_samples=2)
         return X, y.astype(np.float64)
-
-    def _checked_weights(self, given: Any, X: NDArray[Any]) -> NDArray[Any]:
-        """Check sample weights."""
-        try:
-            weights: NDArray[Any] = _check_sample_weight(
-                given, X, dtype=np.float64, ensure_non_negative=True
-            )
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        if weights.sum() <= 0:
-            raise InputError("sample_weight has no positive entry")
-        return weights
 
     def _constant_scale(self, X: NDArray[Any], y: NDArray[Any], weights: Any) -> NDArray[Any]:
         """Estimate each instance's scale from its residuals on the training rows."""

@@ -7,15 +7,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from farfield.errors import InputError
-from farfield.objectives.acet import ACET
-from farfield.objectives.adversarial import Adversarial
+from farfield.objectives.adversarial import NLL, Adversarial, VirtualAdversarial
 from farfield.objectives.attacks import PGD, fgsm
-from farfield.objectives.ceda import CEDA
-from farfield.objectives.nll import NLL
+from farfield.objectives.confidence_enhancing import ACET, CEDA
 from farfield.objectives.noise_images import ImageNoise
 from farfield.objectives.noise_tables import TableNoise
 from farfield.objectives.objective import Batch, MemberNetwork, Objective
-from farfield.objectives.virtual_adversarial import VirtualAdversarial
 
 ObjectiveName = Literal["nll", "adversarial", "virtual-adversarial", "ceda", "acet"]
 
