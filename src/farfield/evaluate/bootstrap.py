@@ -101,14 +101,3 @@ def norm_estimates(
         low, high = max(value - reach, 0.0), max(min(value + reach, 1.0), value)
         made[name] = Estimate(value, low, high, level, method)
     return made
-
-
-def estimate_mean(
-    column: NDArray[np.float64], interval: float, resamples: int, random_state: RandomState
-) -> Estimate:
-    """Estimate the mean of one column."""
-    check_bootstrap(interval, resamples)
-    resampled = resampled_means(column[:, None], resamples, random_state)
-    return percentile_estimates(
-        {"mean": float(column.mean())}, {"mean": resampled[:, 0]}, interval
-    )["mean"]

@@ -7,7 +7,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.estimate import Estimate
-from farfield.evaluate.bootstrap import RandomState, estimate_mean
+from farfield.evaluate.bootstrap import (
+    RandomState,
+    check_bootstrap,
+    percentile_estimates,
+    resampled_means,
+)
 from farfield.scores.simplex import mean_over_instances
 
 
@@ -55,4 +60,7 @@ def mean_max_confidence(
     confidence: NDArray[np.float64] = mean_over_instances(p).max(axis=1)
     if interval is None:
         return float(confidence.mean())
-    return estimate_mean(confidence, interval, resamples, random_state)
+    check_bootstrap(interval, resamples)
+    means = resampled_means(confidence[:, None], resamples, random_state)[:, 0]
+    mean = {"mean": float(confidence.mean())}
+    return percentile_estimates(mean, {"mean": means}, interval)["mean"]

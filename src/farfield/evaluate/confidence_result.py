@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from farfield.errors import InputError
 
 BINS = 50
@@ -99,18 +101,8 @@ class ConfidenceTable:
                     f"the table has format version {content['version']!r}, this farfield reads "
                     f"{VERSION}"
                 )
-            models = tuple(
-                ModelConfidence(
-                    entry["model"],
-                    float(entry["test_error"]),
-                    tuple(
-                        ConfidenceRow(**{**row, "histogram": tuple(row["histogram"])})
-                        for row in entry["rows"]
-                    ),
-                )
-                for entry in content["models"]
-            )
-            return cls(content["in_data"], models, content["attacks"])
+            del content["version"]
+            return TypeAdapter(cls).validate_python(content)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InputError):
                 raise
