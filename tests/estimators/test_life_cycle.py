@@ -1,5 +1,6 @@
 """One contract for all of them: fit, predict, instances, reproducibility, saving."""
 
+import functools
 import pickle
 import random
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.datasets import make_moons
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -67,6 +69,21 @@ REGRESSORS: dict[str, Any] = {
     ),
 }
 
+
+@functools.cache
+def fitted(name: str) -> Any:
+    """Each classifier, trained once on half-moons; tests leave it as it is."""
+    return clone(CLASSIFIERS[name][0]).fit(*make_moons(200, noise=0.125, random_state=0))
+
+
+@functools.cache
+def fitted_to_words(name: str) -> Any:
+    """The same with named columns and labels that are words."""
+    X, y = make_moons(200, noise=0.125, random_state=0)
+    frame = pd.DataFrame(X, columns=["across", "up"])
+    return clone(CLASSIFIERS[name][0]).fit(frame, np.where(y == 1, "yes", "no"))
+
+
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
 every_regressor = pytest.mark.parametrize("name", list(REGRESSORS))
 
@@ -83,9 +100,7 @@ def probabilities(instances: list[torch.nn.Module], X: NDArray[Any]) -> NDArray[
 @every_classifier
 def test_fits_and_gives_its_instances(name: str, moons: Any) -> None:
     X, y = moons
-    model, instances = CLASSIFIERS[name]
-    model = clone(model)
-    assert model.fit(X, y) is model
+    model, instances = fitted(name), CLASSIFIERS[name][1]
     assert model.score(X, y) > 0.8
     assert len(model.instances_) == instances
     assert model.module_ is model.instances_[0]
@@ -99,8 +114,8 @@ def test_fits_and_gives_its_instances(name: str, moons: Any) -> None:
 
 @every_classifier
 def test_instances_can_be_exported(name: str, moons: Any) -> None:
-    X, y = moons
-    model = clone(CLASSIFIERS[name][0]).fit(X, y)
+    X, _ = moons
+    model = fitted(name)
     example = torch.from_numpy(X[:4]).float()
     program = torch.export.export(model.instances_[-1], (example,))
     expected = model.instances_[-1](example)
@@ -109,8 +124,8 @@ def test_instances_can_be_exported(name: str, moons: Any) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "rbf"])
 def test_the_exact_core_reads_what_is_predicted(name: str, moons: Any) -> None:
-    X, y = moons
-    model = clone(CLASSIFIERS[name][0]).fit(X, y)
+    X, _ = moons
+    model = fitted(name)
     network = capture(model)
     captured = network.probabilities(torch.from_numpy(X))
     np.testing.assert_allclose(captured, model.predict_instances(X), atol=1e-12)
@@ -121,8 +136,10 @@ def test_same_seed_same_model_and_no_global_state_moves(name: str, moons: Any) -
     X, y = moons
     before = torch.get_rng_state(), np.random.get_state()[1], random.getstate()  # noqa: NPY002
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    first = clone(CLASSIFIERS[name][0]).fit(X, y).predict_proba(X)
-    second = clone(CLASSIFIERS[name][0]).fit(X, y).predict_proba(X)
+    first = fitted(name).predict_proba(X)
+    again = clone(CLASSIFIERS[name][0])
+    assert again.fit(X, y) is again
+    second = again.predict_proba(X)
     np.testing.assert_array_equal(first, second)
     after = torch.get_rng_state(), np.random.get_state()[1], random.getstate()  # noqa: NPY002
     assert torch.equal(before[0], after[0])
@@ -134,17 +151,15 @@ def test_same_seed_same_model_and_no_global_state_moves(name: str, moons: Any) -
 @pytest.mark.parametrize("name", [n for n in CLASSIFIERS if n not in ("temperature", "platt")])
 def test_another_seed_another_model(name: str, moons: Any) -> None:
     X, y = moons
-    model = clone(CLASSIFIERS[name][0])
-    first = model.fit(X, y).predict_proba(X)
-    second = clone(model).set_params(random_state=4).fit(X, y).predict_proba(X)
+    first = fitted(name).predict_proba(X)
+    second = clone(CLASSIFIERS[name][0]).set_params(random_state=4).fit(X, y).predict_proba(X)
     assert np.abs(first - second).max() > 1e-4
 
 
 @every_classifier
 def test_string_labels_pandas_and_uncertainty(name: str, moons: Any) -> None:
-    X, y = moons
-    frame = pd.DataFrame(X, columns=["across", "up"])
-    model = clone(CLASSIFIERS[name][0]).fit(frame, np.where(y == 1, "yes", "no"))
+    X, _ = moons
+    frame, model = pd.DataFrame(X, columns=["across", "up"]), fitted_to_words(name)
     assert model.feature_names_in_.tolist() == ["across", "up"]
     assert model.n_features_in_ == 2
     assert model.classes_.tolist() == ["no", "yes"]
@@ -159,8 +174,8 @@ def test_string_labels_pandas_and_uncertainty(name: str, moons: Any) -> None:
 
 @every_classifier
 def test_saved_and_loaded_is_the_same(name: str, moons: Any, tmp_path: Any) -> None:
-    X, y = moons
-    model = clone(CLASSIFIERS[name][0]).fit(X, np.where(y == 1, "yes", "no"))
+    X = pd.DataFrame(moons[0], columns=["across", "up"])
+    model = fitted_to_words(name)
     path = tmp_path / "model.farfield"
     model.save(path)
     loaded = load(path)
@@ -173,13 +188,13 @@ def test_saved_and_loaded_is_the_same(name: str, moons: Any, tmp_path: Any) -> N
     assert next(double.module_.parameters()).dtype == torch.float64
     np.testing.assert_allclose(double.predict_proba(X), model.predict_proba(X), atol=1e-6)
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.farfield"]
-    clone(loaded).fit(X, y)
+    assert repr(clone(loaded)) == repr(clone(model))
 
 
 @every_classifier
 def test_pickles(name: str, moons: Any) -> None:
-    X, y = moons
-    model = clone(CLASSIFIERS[name][0]).fit(X, y)
+    X, _ = moons
+    model = fitted(name)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 

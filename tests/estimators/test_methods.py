@@ -20,7 +20,7 @@ from farfield.estimators import (
 from farfield.estimators.anchored import Anchored
 from farfield.estimators.bayes_by_backprop import MixturePrior
 from farfield.estimators.method import Architecture
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 
 
 def architecture(**options: Any) -> Architecture:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from farfield.estimators.optimizers import SGD, Adam
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 
 SIZES = {"small": 7, "at the limit": Adam.SMALL, "below it": Adam.SMALL - 1}
 

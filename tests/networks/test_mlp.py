@@ -12,7 +12,7 @@ from torch import nn
 
 from farfield.networks.backprop import Backprop
 from farfield.networks.mlp import StackedMLP
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 from farfield.networks.streams import Purpose, Streams
 from farfield.objectives.likelihood import (
     Absolute,

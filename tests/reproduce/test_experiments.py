@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import farfield.reproduce
 from farfield.reproduce import NAMES, RunRequest, find_experiment
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
@@ -173,6 +176,15 @@ def test_runs_from_end_to_end(name, tmp_path, data):
         assert each["agrees"] is not False or each["why"], each["quantity"]
     assert outcome.page.stat().st_size < 5e6
     assert global_states() == before
+
+
+def test_every_experiment_is_registered_once_under_its_name():
+    assert len(set(NAMES)) == len(NAMES)
+    folder = Path(farfield.reproduce.__file__).parent
+    found = {
+        re.search('^NAME = "(.*)"', path.read_text(), re.MULTILINE) for path in folder.glob("*.py")
+    }
+    assert {match[1] for match in found if match} == set(NAMES)
 
 
 def test_every_name_has_settings_for_both_modes():

@@ -24,8 +24,7 @@ from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.method import Architecture, Method
 from farfield.estimators.settings import count_problems, number_problems
 from farfield.networks.mlp import StackedMLP
-from farfield.networks.parameters import Parameters
-from farfield.networks.stack import Stack
+from farfield.networks.stack import Parameters, Stack
 from farfield.networks.stacked_module import StackedModule
 from farfield.networks.streams import Purpose, Streams
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 
 
 @dataclass(frozen=True, slots=True)

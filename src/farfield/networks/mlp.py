@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 from farfield.networks.streams import Streams
 
 Activation = Literal["relu", "leaky_relu"]

@@ -15,7 +15,7 @@ from torch.func import functional_call, vmap
 from torch.nn.modules.dropout import _DropoutNd
 
 from farfield.errors import InputError
-from farfield.networks.parameters import Parameters
+from farfield.networks.stack import Parameters
 from farfield.networks.streams import Streams
 
 ModuleFactory = Callable[[], nn.Module]

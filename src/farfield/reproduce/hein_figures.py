@@ -18,7 +18,6 @@ from farfield.report.confidence import save_confidence_histograms, save_image_gr
 from farfield.reproduce import hein_models as hein
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
-from farfield.reproduce.hein_published import TABLE_1
 
 NAME = "hein-figures"
 TITLE = "Noise, adversarial noise, and how sure networks are of adversarial samples"
@@ -166,7 +165,7 @@ def _compare(table: ConfidenceTable, settings: Settings) -> list[PaperComparison
     return [
         PaperComparison(
             f"mnist-{model.model}: MMC on adversarial samples",
-            TABLE_1[f"mnist-{model.model}"][SAMPLES][0],
+            hein.TABLE_1[f"mnist-{model.model}"][SAMPLES][0],
             model[SAMPLES].mmc,
             "Table 1, and Figure 4",
             why,

@@ -19,7 +19,6 @@ from farfield.reproduce import hein_models as hein
 from farfield.reproduce import hein_table_1
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_published import TABLE_2
 
 NAME = "hein-lenets"
 TITLE = "LeNets trained in minutes: confidence elsewhere, and the far field"
@@ -162,9 +161,9 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
 
 
 def _compare(name: str, median: float) -> list[PaperComparison]:
-    if name not in TABLE_2:
+    if name not in hein.TABLE_2:
         return []
-    published = TABLE_2[name][0]
+    published = hein.TABLE_2[name][0]
     return [
         PaperComparison(
             f"{name}: median multiple of uniform images with 99.9%",

@@ -13,7 +13,6 @@ from farfield.reproduce import hein_models as hein
 from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
-from farfield.reproduce.hein_published import COLUMNS, TABLE_1
 
 NAME = "hein-table-1"
 TITLE = "Plain, CEDA and ACET: confidence on other images, noise and adversarial noise"
@@ -85,7 +84,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     rows: list[list[Value]] = []
     for name in settings["networks"]:
         result = results[f"evaluate {name}"]
-        published = TABLE_1[name]
+        published = hein.TABLE_1[name]
         comparisons += _compare(name, result, settings)
         for data, (mmc, auroc, fpr, points) in result["rows"].items():
             known = [*published.get(data, ()), None, None, None]
@@ -105,7 +104,7 @@ _CAPTION = "Mean maximal confidence: ours (bars) and published (orange marks)."
 
 
 def _compare(name: str, result: Result, settings: Settings) -> list[PaperComparison]:
-    published = TABLE_1[name]
+    published = hein.TABLE_1[name]
     error = {f"{name}: test error, %": 100 * result["error"]}
     why = f"{settings['images']} test images, not all of them."
     why += " Trained for minutes, not for 100 epochs." if name in hein.LENETS else ""
@@ -114,7 +113,7 @@ def _compare(name: str, result: Result, settings: Settings) -> list[PaperCompari
         if data not in result["rows"]:
             continue
         why = _why(name, data, settings)
-        for column, theirs, ours in zip(COLUMNS, values, result["rows"][data], strict=False):
+        for column, theirs, ours in zip(hein.COLUMNS, values, result["rows"][data], strict=False):
             within = 0.09 if column == "FPR@95" else 0.02
             found += PaperComparison.each(
                 {f"{name} on {data}: {column}": ours}, theirs, "Table 1", why, tolerance=within
@@ -170,7 +169,7 @@ def _figure(settings: Settings, results: Mapping[str, Result]) -> Any:
     for axis, name in zip(axes, names, strict=True):
         rows = results[f"evaluate {name}"]["rows"]
         axis.barh(range(len(rows)), [row[0] for row in rows.values()], color="#9e9ac8")
-        published = TABLE_1[name]
+        published = hein.TABLE_1[name]
         for place, data in enumerate(rows):
             if data in published:
                 axis.plot(published[data][0], place, "|", ms=11, mew=2.2, color="#d95f02")

@@ -24,7 +24,6 @@ from farfield.reproduce.hein_exact import (
     proof_table,
     uniform_images,
 )
-from farfield.reproduce.hein_published import TABLE_2
 
 NAME = "hein-table-2"
 TITLE = "Scaling uniform images: the smallest factor with 99.9% confidence"
@@ -145,7 +144,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
             float(np.mean(joined["clipped"] > OVERCONFIDENT)),
         )
         row = [median, float(np.median(joined["bisected"])), float(joined["falls_back"].mean())]
-        rows.append([name, *row, TABLE_2.get(name, (None,))[0], 100 * over, _published(name)])
+        rows.append([name, *row, hein.TABLE_2.get(name, (None,))[0], 100 * over, _published(name)])
         comparisons += _compare(name, median, 100 * over, settings)
     columns = [
         "network", "median alpha", "median alpha by bisection from 1 to 1e6",
@@ -167,15 +166,15 @@ _CAPTION = "Share of uniform images at 99.9% when scaled by alpha; orange: the p
 
 
 def _published(name: str) -> float | None:
-    return TABLE_2[name][1] if name in TABLE_2 else None
+    return hein.TABLE_2[name][1] if name in hein.TABLE_2 else None
 
 
 def _compare(name: str, median: float, over: float, settings: Settings) -> list[PaperComparison]:
-    if name not in TABLE_2:
+    if name not in hein.TABLE_2:
         return []
     why = f"{settings['images']} images in place of 10,000"
     why += "; our own training of the network." if name in hein.LENETS else "."
-    factor, share = TABLE_2[name]
+    factor, share = hein.TABLE_2[name]
     beyond = factor >= LARGEST
     return [
         PaperComparison(
@@ -232,8 +231,8 @@ def _figure(found: Mapping[str, Any]) -> Any:
             heights = np.append(share[inside], inside.mean())
             label = method.upper() if method != "plain" else method
             axis.step(places, heights, where="post", color=colours[method], lw=1.4, label=label)
-            if name in TABLE_2 and TABLE_2[name][0] < LARGEST:
-                axis.plot(TABLE_2[name][0], 0.5, "o", color="#d95f02", ms=5, zorder=3)
+            if name in hein.TABLE_2 and hein.TABLE_2[name][0] < LARGEST:
+                axis.plot(hein.TABLE_2[name][0], 0.5, "o", color="#d95f02", ms=5, zorder=3)
         axis.set(xscale="log", xlim=(1, LARGEST), ylim=(0, 1.03))
         axis.set_title(group, fontsize=10)
         axis.set_xlabel("alpha")
