@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from farfield.data.reading import open_stream
+from farfield.data.stream import Column
 from farfield.estimators import ReLUClassifier
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
@@ -50,6 +50,8 @@ TRAINING: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Columns of the ICU file that tell the outcome, or are no measurements.
 NO_FEATURES = {"RecordID", "set", "ICUType", "SAPS_I", "SOFA", "LOS", "Survival", "death"}
+# Rows that are read at once.
+MOST = 10_000
 # How far one feature is moved, in standard deviations.
 FAR = (10.0, 100.0, 1000.0)
 # What may be lost of the test AUC.
@@ -262,32 +264,25 @@ def _mean(values: list[Any]) -> Any:
 
 def _read(data: Path, name: str) -> dict[str, tuple[Array, Array]]:
     """Read a table, fill gaps with medians of the training rows, and split it."""
-    with gzip.open(data / FILES[name], "rt", encoding="utf-8") as stream:
-        names, text = stream.readline().strip().split(","), stream.read()
+    batches = zip(*open_stream(data / FILES[name]).batches(MOST), strict=True)
+    column = {parts[0].name: np.concatenate([_values(part) for part in parts]) for parts in batches}
     if name == "icu":
-        for letter, number in (("a", "1"), ("b", "2"), ("c", "3")):
-            text = text.replace(f",{letter},", f",{number},")
-    values = np.genfromtxt(io.StringIO(text), delimiter=",")
-    column = {title: values[:, index] for index, title in enumerate(names)}
-    if name == "icu":
-        own = np.isin(column["ICUType"], (3, 4))
-        parts = {
-            "train": own & (column["set"] < 3),
-            "test": own & (column["set"] == 3),
-            "shift": ~own,
-        }
-        y, X = column["death"], _columns(column, NO_FEATURES)
+        own, last = np.isin(column["ICUType"], (3, 4)), column["set"] == "c"
+        parts = {"train": own & ~last, "test": own & last, "shift": ~own}
+        label, others = "death", NO_FEATURES
     else:
-        order = np.random.default_rng(0).permutation(len(values))
-        held = np.zeros(len(values), dtype=bool)
-        held[order[: len(values) // 5]] = True
+        order = np.random.default_rng(0).permutation(len(column["ID"]))
+        held = np.zeros(len(order), dtype=bool)
+        held[order[: len(order) // 5]] = True
         parts = {"train": ~held, "test": held}
-        label = "default.payment.next.month"
-        y, X = column[label], _columns(column, {"ID", label})
+        label, others = "default.payment.next.month", {"ID", "default.payment.next.month"}
+    y = column[label]
+    X: Array = np.stack([each for title, each in column.items() if title not in others], axis=1)
     medians = np.nanmedian(X[parts["train"]], axis=0)
     X = np.where(np.isnan(X), medians, X)
     return {key: (X[rows], y[rows].astype(int)) for key, rows in parts.items()}
 
 
-def _columns(column: dict[str, Array], without: set[str]) -> Array:
-    return np.stack([values for name, values in column.items() if name not in without], axis=1)
+def _values(column: Column) -> NDArray[Any]:
+    """Numbers, or words."""
+    return np.array(column.words)[column.values] if column.words else column.values
