@@ -16,7 +16,7 @@ from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
 from farfield.reproduce.models import SEVERAL, SINGLE, build
-from farfield.reproduce.runner import run_experiment
+from farfield.reproduce.runner import run_experiment, run_stages
 from farfield.reproduce.surfaces import SurfaceGrid, differentiable, score_surfaces
 
 LENET = {
@@ -155,20 +155,26 @@ def global_states():
     return torch.random.get_rng_state().tolist(), numpy_state[1].tolist(), numpy_state[2:]
 
 
+@pytest.fixture(scope="session")
+def out(tmp_path_factory):
+    """One folder for all experiments, so that they share the networks that several need."""
+    return tmp_path_factory.mktemp("out")
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_from_end_to_end(name, tmp_path, data):
+def test_runs_from_end_to_end(name, out, data):
     if name == "know-your-limits-search":
         pytest.importorskip("optuna")
     before = global_states()
     experiment = find_experiment(name)
     assert name == experiment.NAME
-    request = RunRequest(tmp_path / name, quick=True, data_dir=data)
+    request = RunRequest(out / name, quick=True, data_dir=data)
     outcome = run_experiment(experiment, request, changes=TINY[name])
-    document = json.loads((tmp_path / name / "results.json").read_text())
+    document = json.loads((out / name / "results.json").read_text())
     assert document["comparisons"], "an experiment compares"
     assert document["summary"]
     assert document["tables"]
-    pictures = sorted((tmp_path / name / "figures").glob("*.png"))
+    pictures = sorted((out / name / "figures").glob("*.png"))
     assert pictures
     assert all(picture.with_suffix(".svg").is_file() for picture in pictures)
     for each in document["comparisons"]:
@@ -207,10 +213,11 @@ def test_paper_settings_are_the_papers():
 def test_a_search_gives_the_same_result_in_any_number_of_processes(tmp_path):
     optuna = pytest.importorskip("optuna")
     settings = search.settings(True, 0) | {"evaluations": 4, "models": ["NN"]}
-    for folder, jobs in ((tmp_path / "one", 1), (tmp_path / "two", 2)):
-        run_experiment(search, RunRequest(folder, jobs=jobs), changes=settings)
-    documents = [json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two")]
-    assert documents[0]["tables"] == documents[1]["tables"]
+    one, two = (
+        run_stages(search, RunRequest(tmp_path / name, jobs=jobs), changes=settings)
+        for name, jobs in (("one", 1), ("two", 2))
+    )
+    assert one.results == two.results
     study = search.open_study(optuna, tmp_path / "two", "NN", settings)
     assert len(study.trials) == 4
 
