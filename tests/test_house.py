@@ -189,3 +189,23 @@ def test_every_public_package_keeps_its_promises(package):
     assert sorted(module.__all__) == list(dict.fromkeys(sorted(module.__all__)))
     for name in module.__all__:
         assert hasattr(module, name), name
+
+
+def test_nothing_is_registered_twice_and_lists_agree():
+    """Dictionaries that are written out are ruff's to check (F601); these are put together."""
+    from farfield import estimators, reproduce
+    from farfield.audit.conclusions import REMEDIES
+    from farfield.audit.sections import PARTS
+    from farfield.cli.train import METHODS
+    from farfield.report.content.words import SCORES
+    from farfield.scores import LOGIT_SCORES, PROBABILITY_SCORES
+
+    for names in (
+        [part.name for part in PARTS],
+        [remedy.name for _, remedy in REMEDIES],
+        reproduce.NAMES,
+    ):
+        assert len(set(names)) == len(names)
+    assert {*PROBABILITY_SCORES, *LOGIT_SCORES} <= set(SCORES)
+    learners = {name for name in estimators.__all__ if name.endswith(("Classifier", "Regressor"))}
+    assert set(METHODS.values()) == learners
