@@ -11,10 +11,12 @@ import pytest
 import farfield as ff
 
 # A fork for each name: as fresh as a new process where farfield is concerned, and without the
-# seconds that PyTorch takes to load each time.
+# seconds that PyTorch and others take to load each time.
 EACH_ALONE = """
 import os, sys
-import scipy.special, sklearn.base, sklearn.covariance, torch
+import flint, jinja2, onnx, pydantic, scipy.special, scipy.stats, torch
+import pyarrow.compute, pyarrow.csv, pyarrow.parquet
+import sklearn.base, sklearn.cluster, sklearn.covariance, sklearn.mixture, sklearn.neighbors
 assert not [name for name in sys.modules if name.startswith("farfield")]
 failed = []
 for name in sys.argv[1:]:
