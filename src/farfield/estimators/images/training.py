@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -25,7 +27,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from farfield.archive import Shapes, read_archive, write_archive
 from farfield.errors import InputError, NumericalOverflow
 from farfield.estimators.descent import Descent
-from farfield.estimators.images.progress import Progress
 from farfield.estimators.images.settings import ImageSettings
 from farfield.estimators.optimizers import Pull, make_optimizer
 from farfield.networks.stacked_module import StackedModule
@@ -102,14 +103,24 @@ def train_images(
     run = _Run(module, pixels, torch.as_tensor(labels), settings, checkpoint)
     done = run.resume()
     count = len(pixels) if settings.epoch_images is None else settings.epoch_images
-    bar = Progress(settings.epochs * count, done=done * count, show=progress)
-    try:
+    with _display(progress) as bar:
+        bar.add_task("", total=settings.epochs * count, completed=done * count, speed="")
         for epoch in range(done, settings.epochs):
             run.epoch(epoch, bar)
-    finally:
-        bar.close()
     trained = run.stack.module(0).requires_grad_(False)
     return TrainedImages(trained, tuple(run.history))
+
+
+def _display(show: bool | None) -> Progress:
+    """One line that says how far a training is, how fast, and how long it will take."""
+    console = Console(stderr=True, force_terminal=show or None)
+    return Progress(
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal if show is None else not show,
+    )
 
 
 class _Run:
@@ -159,7 +170,9 @@ class _Run:
             if not math.isfinite(loss):
                 raise NumericalOverflow(self._diverged(loss, epoch, len(seen)))
             total += loss * len(chosen)
-            bar.advance(len(chosen), f"epoch {epoch + 1}/{settings.epochs}  loss {loss:.4f}")
+            text = f"epoch {epoch + 1}/{settings.epochs}  loss {loss:.4f}"
+            speed = f"{bar.tasks[0].speed or 0:,.0f} images/s"
+            bar.update(bar.task_ids[0], advance=len(chosen), description=text, speed=speed)
 
         self._descent.epoch(self, rate, after)
         seconds = round(time.perf_counter() - start, 3)
