@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from farfield.errors import InputError
+from farfield.errors import InputError, failures
 from farfield.estimators.archive import can_be_saved
 from farfield.estimators.classifier import NeuralClassifier
 from farfield.estimators.method import Architecture, Method
@@ -92,20 +92,18 @@ class BayesByBackpropClassifier(NeuralClassifier):
 
     def _problems(self) -> list[str]:
         """List unusable parameters."""
-        problems = [
+        known = self.reparameterization in ("weights", "local")
+        return [
             *super()._problems(),
             *count_problems(self, "samples", "elbo_samples"),
             *number_problems(self, "prior_sigma1", "prior_sigma2", "kl_weight"),
+            *failures(
+                self,
+                ("prior_pi", 0 < self.prior_pi < 1, "in (0, 1)"),
+                ("annealing", 0 <= self.annealing <= 1, "in [0, 1]"),
+                ("reparameterization", known, "'weights' or 'local'"),
+            ),
         ]
-        if not 0 < self.prior_pi < 1:
-            problems.append(f"prior_pi must be in (0, 1), got {self.prior_pi!r}")
-        if not 0 <= self.annealing <= 1:
-            problems.append(f"annealing must be in [0, 1], got {self.annealing!r}")
-        if self.reparameterization not in ("weights", "local"):
-            problems.append(
-                f"reparameterization must be 'weights' or 'local', got {self.reparameterization!r}"
-            )
-        return problems
 
     def _method(self) -> Method:
         """Train one posterior."""

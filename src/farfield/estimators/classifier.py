@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from farfield.errors import InputError
+from farfield.errors import InputError, failures
 from farfield.estimators.learner import Learner
 from farfield.estimators.prediction import InstanceClassifier
 from farfield.estimators.rows import Scaling, TrainingRows, normalize_weights
@@ -74,10 +74,8 @@ class NeuralClassifier(InstanceClassifier, Learner):
 
     def _problems(self) -> list[str]:
         """List unusable parameters."""
-        problems = super()._problems()
-        if self.logits not in ("one", "two"):
-            problems.append(f"logits must be 'one' or 'two', got {self.logits!r}")
-        return problems
+        logits = ("logits", self.logits in ("one", "two"), "'one' or 'two'")
+        return [*super()._problems(), *failures(self, logits)]
 
     def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check inputs and labels together."""

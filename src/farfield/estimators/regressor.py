@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from torch import nn
 
-from farfield.errors import InputError
+from farfield.errors import InputError, failures
 from farfield.estimators.anchored import Anchored
 from farfield.estimators.archive import can_be_saved
 from farfield.estimators.ensemble import Plain
@@ -148,20 +148,17 @@ class EnsembleRegressor(RegressorMixin, Learner):  # type: ignore[misc]  # untyp
 
     def _problems(self) -> list[str]:
         """List unusable parameters."""
-        problems = [
+        variants = ("plain", "anchored", "mc-dropout")
+        return [
             *super()._problems(),
             *count_problems(self, "members"),
             *number_problems(self, "prior_variance", "noise"),
+            *failures(
+                self,
+                ("likelihood", self.likelihood in REGRESSION, f"one of {list(REGRESSION)}"),
+                ("variant", self.variant in variants, "'plain', 'anchored' or 'mc-dropout'"),
+            ),
         ]
-        if self.likelihood not in REGRESSION:
-            problems.append(
-                f"likelihood must be one of {list(REGRESSION)}, got {self.likelihood!r}"
-            )
-        if self.variant not in ("plain", "anchored", "mc-dropout"):
-            problems.append(
-                f"variant must be 'plain', 'anchored' or 'mc-dropout', got {self.variant!r}"
-            )
-        return problems
 
     def _method(self) -> Method:
         """Return the variant's method."""
