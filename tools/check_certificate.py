@@ -3,12 +3,12 @@
 
     python tools/check_certificate.py safe.onnx
 
-Needs the standard library and numpy, and for ``.onnx`` the protocol buffers of the package onnx.
-Exit code 0: the promise follows; 1: it does not; 2: there is nothing to check.
+Needs numpy, and for ``.onnx`` the protocol buffers of the package onnx. Exit code 0: the promise
+follows; 1: it does not; 2: there is nothing to check.
 
 The promise: no class of any input exceeds ``1/K + epsilon`` beyond a radius R, whatever the model
 says. The proof: ``p' = 1/K + (p - 1/K) / T`` is at most ``1/K + (1 - 1/K) / T``, and
-``T = 1 + (d / h)^2`` with d the largest of several views. Two of them grow in every direction:
+``T = 1 + (d / h)^2`` with d the largest of several views, of which two grow in every direction:
 
 * balls, ``d = (min_k (|u - c_k| - r_k) - threshold) / width`` with ``u = W (x - mean) / unit``:
   d >= 1 wherever ``|u| >= max_k (|c_k| + r_k) + threshold + width``;
@@ -90,13 +90,10 @@ def prove(certificate, covered, numbers):
             raise BrokenPromise(f"{name} is not positive")
     if of_view(covered, numbers, "ranges")["unit"].shape != (2, len(numbers["fill"])):
         raise BrokenPromise("the ranges do not have a unit for both ends of every column")
-    views = [of_view(covered, numbers, name) for name in covered["views"]]
-    found = [(float(view["threshold"]), float(view["width"])) for view in views]
-    said = certificate["views"]
-    if [(v["threshold"], v["width"]) for v in said] != found:
-        raise BrokenPromise("the views are calibrated otherwise than the certificate says")
-    if [view["name"] for view in said] != list(covered["views"]):
-        raise BrokenPromise("the views are not those of the certificate")
+    views = {name: of_view(covered, numbers, name) for name in covered["views"]}
+    found = [(name, float(v["threshold"]), float(v["width"])) for name, v in views.items()]
+    if [(v["name"], v["threshold"], v["width"]) for v in certificate["views"]] != found:
+        raise BrokenPromise("the views are not those of the certificate, or calibrated otherwise")
     h, share = float(numbers["unit"]), 1 / max(1, certificate["classes"])
     temperature = 1 + 1 / h**2
     same("h", certificate["unit"], h)
@@ -183,9 +180,7 @@ def attack(certificate, covered, numbers, graph, radius):
     allowed = share + (1 - share) / (1 + (d / float(numbers["unit"])) ** 2)
     found = allowed if graph is None else run_graph(certificate["classes"], graph, rows)
     if not (found <= allowed + 1e-6).all():
-        raise BrokenPromise(
-            f"{(found - allowed).max():.3g} more than allowed is reached at a point"
-        )
+        raise BrokenPromise(f"{(found - allowed).max():.3g} more than allowed at a point")
     if not found[beyond].max() <= share + certificate["epsilon"] + 1e-6:
         raise BrokenPromise(f"a probability of {found[beyond].max():.6g} is reached beyond R")
     return least, float(found[beyond].max())
@@ -206,6 +201,8 @@ def run_graph(classes, graph, rows):
     names, found = record["inputs"], np.zeros(len(rows))
     fed = {name: rows[:, [place]] for place, name in enumerate(names)}
     fed = fed if len(names) > 1 else {names[0]: rows.reshape(-1, *record["columns"]["shape"])}
+    if record.get("features"):
+        fed[record["features"]] = content_features(record, graph["tensors"], len(rows))
     for top in range(classes):
         certain = np.tile(np.arange(classes) == top, (len(rows), 1))
         certain = certain.astype(np.float32 if record["element"] == 1 else np.float64)
@@ -225,6 +222,13 @@ def run_graph(classes, graph, rows):
     return found
 
 
+def content_features(record, tensors, count):
+    """Features that their view is content with, so that it hides nothing."""
+    start = f"{PREFIX}{COVERED}views.{len(record['covered']['views']) - 1}."
+    root = np.linalg.pinv(tensors[start + "matrix"].T) @ tensors[start + "centres"][0]
+    return np.tile(np.sign(root) * root**2 * tensors[start + "scale"], (count, 1))
+
+
 def softmax(x):
     """Along the last axis."""
     odds = np.exp(x - x.max(axis=-1, keepdims=True))
@@ -236,9 +240,8 @@ CASTS = {1: np.float32, 7: np.int64, 9: np.bool_, 11: np.float64}
 PLAIN = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum,
     "Min": np.minimum, "Abs": np.abs, "Sqrt": np.sqrt, "Log": np.log, "IsNaN": np.isnan,
-    "Less": np.less, "Greater": np.greater, "Equal": np.equal, "Not": np.logical_not,
-    "And": np.logical_and, "Or": np.logical_or, "Where": np.where, "MatMul": np.matmul,
-    "Softmax": softmax, "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Identity": lambda x: x,
+    "Less": np.less, "Greater": np.greater, "Equal": np.equal, "Not": np.invert, "Where": np.where,
+    "MatMul": np.matmul, "Softmax": softmax, "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 REDUCTIONS = {"ReduceMin": np.min, "ReduceMax": np.max, "ReduceSum": np.sum}
 # fmt: on
@@ -257,10 +260,8 @@ def evaluate(node, inputs):
         return REDUCTIONS[kind](first, axis=axes, keepdims=bool(given.get("keepdims", 1)))
     if kind == "Cast":
         return first.astype(CASTS[given["to"]])
-    if kind == "Reshape":
-        return first.reshape([int(length) for length in inputs[1]])
-    if kind == "Transpose":
-        return first.transpose(given["perm"])
+    if kind in ("Reshape", "Transpose"):
+        return first.reshape(inputs[1]) if kind == "Reshape" else first.transpose(given["perm"])
     if kind == "Concat":
         return np.concatenate(inputs, axis=given["axis"])
     if kind == "Gather":
@@ -275,9 +276,8 @@ def main():
         print(f"usage: {sys.argv[0]} safe.onnx | safe.safetensors", file=sys.stderr)
         return 2
     try:
-        found = (read_onnx if path.suffix.lower() == ".onnx" else read_safetensors)(
-            path.read_bytes()
-        )
+        read = read_onnx if path.suffix.lower() == ".onnx" else read_safetensors
+        found = read(path.read_bytes())
         if found is None:
             print(f"{path} holds no guard", file=sys.stderr)
             return 2

@@ -67,7 +67,9 @@ class Columns:
         return found
 
     def name(self, place: int) -> str:
-        """What a column is called."""
+        """What a column is called; -1 is none."""
+        if place < 0:
+            return ""
         if self.names is not None:
             return self.names[place]
         if len(self.shape) > 1:

@@ -18,13 +18,12 @@ from torch import Tensor, nn
 from farfield.archive import Shapes, header_of, read_archive, write_archive
 from farfield.budget import BYTES_FLOOR, Budget
 from farfield.errors import CaptureError, InputError
-from farfield.graph.export import export_module, read_exported
 from farfield.guard.certificate import Certificate
 from farfield.guard.guarded import Guarded
 from farfield.guard.members import Held
 from farfield.guard.model import GuardedModel
 from farfield.guard.program_json import program_from_json, program_to_json
-from farfield.guard.program_module import ProgramModule
+from farfield.guard.program_module import ProgramModule, traced
 from farfield.guard.records import (
     ColumnsRecord,
     CoveredRecord,
@@ -43,10 +42,11 @@ TRIED = (1, 2, 3, 100)
 
 
 class MemberRecord(Strict):
-    """One instance: its program, and where its weights are."""
+    """One instance: its program, where its weights are, and the step that makes its features."""
 
     program: dict[str, Any]
     places: dict[str, str]
+    feature: str | None = None
 
 
 class ModelRecord(Strict):
@@ -100,11 +100,15 @@ def save(model: Guarded, path: str | os.PathLike[str]) -> None:
 def _model_record(model: GuardedModel, tensors: dict[str, Tensor]) -> ModelRecord:
     held, members = model.held, []
     for index, module in enumerate(model.members):
-        program = module if isinstance(module, ProgramModule) else _traced(module, model)
+        program = _traced(module, model)
         prefix = f"member.{index}."
         tensors |= {prefix + place: getattr(program, place) for place in program.places.values()}
         members.append(
-            MemberRecord(program=program_to_json(program.program), places=program.places)
+            MemberRecord(
+                program=program_to_json(program.program),
+                places=program.places,
+                feature=program.feature,
+            )
         )
     return ModelRecord(
         classes=held.classes,
@@ -118,13 +122,11 @@ def _model_record(model: GuardedModel, tensors: dict[str, Tensor]) -> ModelRecor
 
 
 def _traced(module: nn.Module, model: GuardedModel) -> ProgramModule:
-    """A module's own operations, one by one, with its own weights: the same bits."""
     example = torch.zeros(2, *model.held.input_shape, dtype=model.dtype)
     try:
-        program, weights, _ = read_exported(export_module(module, example))
+        return traced(module, example)
     except CaptureError as error:
         raise InputError(f"this model can only be exported, not saved: {error}") from error
-    return ProgramModule(program, weights).eval()
 
 
 def is_guard(path: str | os.PathLike[str]) -> bool:
@@ -239,4 +241,6 @@ def _module(record: MemberRecord, prefix: str, tensors: dict[str, Tensor]) -> Pr
     missing = read - made - set(weights)
     if missing:
         raise InputError(f"the file's program reads {sorted(missing)}, which it does not hold")
-    return ProgramModule(program, weights).eval()
+    if record.feature is not None and record.feature not in {step.name for step in program.steps}:
+        raise InputError(f"the file's features are {record.feature!r}, which its program lacks")
+    return ProgramModule(program, weights, record.feature).eval()

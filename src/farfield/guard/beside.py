@@ -1,7 +1,8 @@
 """A model's own output and what a guard says beside it, as one module: what is exported.
 
-Distances are computed before the model runs and probabilities are mixed after it, so that whoever
-reads an exported program finds the guard around the model, and nothing of it in between.
+Distances are computed before the model runs, its features are looked at and probabilities are mixed
+after it, so that whoever reads an exported program finds the guard around the model, and nothing of
+it in between.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from farfield.errors import InputError
+from farfield.errors import CaptureError, InputError
 from farfield.graph.export import module_dtype
-from farfield.guard.covered import Covered
-from farfield.guard.members import Held, frozen, instance_mean
+from farfield.guard.covered import Covered, OfInputs
+from farfield.guard.members import Held, answer, frozen, instance_mean
 from farfield.guard.mix import mix
+from farfield.guard.program_module import ProgramModule, telling, traced, with_feature
 
 # What a model returns: of all classes, or one number for the second of two.
 Returns = Literal["probabilities", "logits", "probability", "logit"]
@@ -33,9 +35,9 @@ class Noticed(NamedTuple):
     temperature: Tensor
 
 
-def look_at(covered: Covered, x: Tensor) -> Noticed:
-    """Everything that a covered set says of rows."""
-    distance, view, column = covered.worst(x)
+def look_at(covered: Covered, seen: OfInputs, features: Tensor | None) -> Noticed:
+    """Everything that a covered set says of rows, from what the views of inputs say."""
+    distance, view, column = covered.worst_of(seen, features)
     return Noticed(distance <= 0.0, distance, view, column, covered.temperature(distance))
 
 
@@ -100,9 +102,19 @@ class Beside(nn.Module):
         return module_dtype(self.own, torch.float64)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """Look at rows, run the model, and say both."""
-        seen = look_at(self.covered, x)
-        return say(self.own(x.to(self.dtype)), seen, self.returns)
+        """Look at rows, run the model, look at its features, and say all of it."""
+        seen = self.covered.look(x)
+        output, features = self.both(x)
+        return say(output, look_at(self.covered, seen, features), self.returns)
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The model's own output, and its features where a view looks at them."""
+        rows = x.to(self.dtype)
+        if self.covered.inner is None:
+            return self.own(rows), None
+        if isinstance(self.own, ProgramModule | MeanProbabilities):
+            return self.own.both(rows)
+        return self.own(rows), self.covered.features(x)
 
 
 @final
@@ -117,6 +129,11 @@ class MeanProbabilities(nn.Module):
         """``(rows, classes)``."""
         return instance_mean(list(self.members), self.held, x)
 
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of the only instance, and its features."""
+        output, features = telling(self.members[0]).both(x)
+        return answer(output, self.held), features
+
 
 def beside(held: Held, covered: Covered, given: Any) -> Beside:
     """Put a guard beside a model.
@@ -130,6 +147,8 @@ def beside(held: Held, covered: Covered, given: Any) -> Beside:
     if not isinstance(given, nn.Module):
         return Beside(MeanProbabilities(held), covered, "probabilities")
     own = given if isinstance(given, GraphModule) else frozen(given)
+    if covered.inner is not None:
+        own = _with_feature(own, held) or own
     low, high = covered.ranges.low, covered.ranges.high
     steps = torch.rand(32, len(low), generator=torch.Generator().manual_seed(0)).double()
     rows = (low + steps * (high - low)).reshape(-1, *held.input_shape)
@@ -137,3 +156,12 @@ def beside(held: Held, covered: Covered, given: Any) -> Beside:
         values = own(rows.to(module_dtype(own, torch.float64)))
         known = instance_mean(held.modules, held, rows.to(held.dtype)).double()
     return Beside(own, covered, what_returns(values, known))
+
+
+def _with_feature(own: nn.Module, held: Held) -> ProgramModule | None:
+    """A model's own operations with its features beside its output, if they are found in it."""
+    example = torch.zeros(2, *held.input_shape, dtype=module_dtype(own, torch.float64))
+    try:
+        return with_feature(traced(own, example))
+    except CaptureError:
+        return None

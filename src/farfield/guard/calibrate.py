@@ -7,7 +7,8 @@ that probability (Vovk et al. 2005). Where rows are too few for that, thresholds
 largest scores as exponential tails do.
 
 Among shares from ``keep`` on and among widths, those at which rows near the data would lose little
-likelihood are looked at, and the pair that tells most synthetic rows from the data is taken.
+likelihood are looked at. Of the pairs that tell most synthetic rows from the data, the one that
+costs least is taken.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import beta, rankdata
 
 Floats = NDArray[np.float64]
 SHARES = (0.995, 0.998, 0.999, 0.9995, 1.0)
 # d is 1 where a score exceeds its threshold by so many times what that is above the usual score.
-STEEPS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# Nats per row that rows may lose on average, if all were so many scales further out.
-BUDGET, FURTHER = 2e-3, 2.0
+STEEPS = tuple(2.0 ** (step / 4) for step in range(-4, 17))
+# Nats per row that new rows may lose on average, with this confidence.
+BUDGET, LEVEL = 2e-3, 0.975
+# What a row outside loses is told from at least so many rows, moved out by so many scales.
+TOLD_FROM, FURTHER = 10, (1.0, 2.0, 4.0, 8.0)
+# Shares and widths that notice as much as others up to this AUROC are alike.
+ALIKE = 0.001
 # What a view must add to the AUROC of synthetic rows, to be kept.
 LEAST_GAIN = 0.005
 # Rows that synthetic ones are told from: at most so many.
@@ -74,9 +79,12 @@ class Ranked:
         places = np.sort(rankdata(scores, method="min", axis=0).max(axis=1))
         return cls(scores, np.sort(scores, axis=0), places, np.median(scores, axis=0))
 
-    def further(self) -> Floats:
-        """The scores, if all rows were :data:`FURTHER` scales further out than they are."""
-        beyond = 1.0 + FURTHER / math.log(len(self.scores) + 1)
+    def further(self, scales: float) -> Floats:
+        """The scores, if all rows were so many scales further out than they are.
+
+        The largest of n exponential scores lies log(n) scales above the usual.
+        """
+        beyond = 1.0 + scales / math.log(len(self.scores) + 1)
         moved: Floats = self.usual + (self.scores - self.usual) * beyond
         return moved
 
@@ -138,23 +146,31 @@ class Judge:
         hot: Floats = 1.0 + np.square(np.maximum(own.distances(scores), 0.0) / self.unit)
         return hot
 
-    def lost(self, own: Levels, further: Floats) -> float:
-        """Nats that rows lose on average, with a margin.
+    def lost(self, own: Levels, ranked: Ranked) -> float:
+        """Nats that a new row may lose on average.
 
-        The largest of n exponential scores lies log(n) scales above the usual. All rows are taken
-        to be a few scales further out than they are, as if far more of them were outside.
+        The share of rows outside, at the upper end of its interval, times what a row outside
+        loses, told from rows that are moved out until there are enough. What rows gain that the
+        model has wrong is not set off against it: with few rows, that is chance.
 
         Args:
             own: Thresholds.
-            further: ``(rows, views)`` scores of rows that are moved out, of the same views.
+            ranked: Scores of the same views.
         """
         if self.p is None:
             return 0.0
-        hot = self.temperatures(own, further)
-        outside = np.flatnonzero(hot > 1.0)
+        for scales in FURTHER:
+            hot = self.temperatures(own, ranked.further(scales))
+            outside = np.flatnonzero(hot > 1.0)
+            if len(outside) >= TOLD_FROM:
+                break
+        if not len(outside):
+            return 0.0
         labels = None if self.labels is None else self.labels[outside]
         change = likelihood_lost(self.p[outside], labels, hot[outside])
-        return float(change.sum()) / len(further)
+        count, rows = int((own.distances(ranked.scores) > 0.0).sum()), len(ranked.scores)
+        share = 1.0 if count == rows else float(beta.ppf(LEVEL, count + 1, rows - count))
+        return share * float(np.maximum(change, 0.0).mean())
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
@@ -179,20 +195,21 @@ class Judge:
 def enough(
     judge: Judge, views: Sequence[int], floors: Sequence[float], keep: float, stretch: float = 1.0
 ) -> tuple[Levels, float]:
-    """The share and the width that notice most, of those at which rows lose little."""
+    """The share and the width that cost least, of those that notice most and cost little."""
     least = [floors[view] for view in views]
     ranked = Ranked.of(judge.scores[:, views])
-    further = ranked.further()
-    best: tuple[Levels, float] | None = None
+    found: list[tuple[Levels, float, float]] = []
     for share, steep in _candidates(keep):
         own = ranked.levels(least, share, stretch, steep)
-        if judge.lost(own, further) > BUDGET:
-            continue
-        noticed = judge.noticed(own, views)
-        if best is None or noticed > best[1]:
-            best = own, noticed
-    # The last is the widest set, and the one that costs least.
-    return best or (own, judge.noticed(own, views))
+        lost = judge.lost(own, ranked)
+        if lost <= BUDGET:
+            found.append((own, judge.noticed(own, views), lost))
+    if not found:
+        # The last is the widest set, and the one that costs least.
+        return own, judge.noticed(own, views)
+    most = max(noticed for _, noticed, _ in found)
+    alike = [each for each in found if each[1] >= most - ALIKE]
+    return min(alike, key=lambda each: each[2])[0], most
 
 
 def choose_views(

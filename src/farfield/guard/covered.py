@@ -3,6 +3,9 @@
 ``d(x) = max over views of d_v(x)`` and ``T(x) = 1 + (relu(d(x)) / h)^2``. Views that see rows near
 the data only add to the distance; the promise stands on balls and ranges, which grow in every
 direction. A value that is not a number is infinitely far, unless it was missing in training too.
+
+One view may look at what the network makes of rows. Its part comes last, so that in an exported
+program the guard stays around the model: views of inputs, then the model, then features.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +23,7 @@ from torch import Tensor, nn
 from farfield.errors import InputError
 from farfield.guard.screen import Screen, Unwritten, screen_of
 from farfield.guard.views.balls import Balls
+from farfield.guard.views.features import Features
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import Units
 from farfield.guard.views.view import Place, Say, View
@@ -31,13 +35,33 @@ QUICK = (torch.float32, torch.float64)
 NOTHING, ONE = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
 
+# From rows, flat or not, to what the network makes of them, ``(rows, features)``.
+Describe = Callable[[Tensor], Tensor]
+
+
+class OfInputs(NamedTuple):
+    """What the views of inputs say of rows.
+
+    Attributes:
+        each: ``(rows, views)`` distances.
+        blamed: ``(rows, views)`` the column that each view blames.
+        finite: ``(rows,)`` whether all values are numbers.
+        missing: ``(rows,)`` the first column that holds none.
+    """
+
+    each: Tensor
+    blamed: Tensor
+    finite: Tensor
+    missing: Tensor
+
+
 class Covered(nn.Module):
     """Distances to a covered set, in float64, whatever the model's own type.
 
     Args:
         whitened: Units without a kernel, of the numeric columns.
         reduced: Principal components of wide inputs, or ``None``.
-        views: Balls and ranges first.
+        views: Balls and ranges first, one of features last.
         other: Positions of the columns that are not numeric.
         fill: ``(columns,)`` what stands for a missing value; NaN where none may be missing.
         unit: h.
@@ -68,6 +92,7 @@ class Covered(nn.Module):
         self.register_buffer("fill", fill.double())
         self.register_buffer("unit", torch.tensor(unit, dtype=torch.float64))
         self._quick: tuple[Unwritten, Screen | None] | None = None
+        self._describe: Describe | None = None
         for view in views:
             view.attach(whitened, reduced or whitened)
 
@@ -96,12 +121,41 @@ class Covered(nn.Module):
         """The view that the promise about all other columns stands on."""
         return next(view for view in self.views if isinstance(view, Ranges))
 
-    def place(self, x: Tensor) -> tuple[Place, Tensor]:
+    @property
+    def inner(self) -> Features | None:
+        """The view of what the network makes of rows, if there is one."""
+        last = self.views[-1]
+        return last if isinstance(last, Features) else None
+
+    @property
+    def of_inputs(self) -> list[View]:
+        """The views of inputs."""
+        return [view for view in self.each_view if not view.inner]
+
+    def watch(self, describe: Describe) -> None:
+        """Learn how to find out what the network makes of rows."""
+        self._describe = describe
+
+    def features(self, x: Tensor) -> Tensor | None:
+        """What the network makes of rows, ``(rows, features)``; ``None`` if no view looks at it."""
+        if self.inner is None:
+            return None
+        if self._describe is None:
+            raise InputError(
+                "this guard looks at the features of its network, which is not here; load the "
+                "guarded model with it"
+            )
+        return self._describe(x)
+
+    def place(self, x: Tensor, features: Tensor | None = None) -> tuple[Place, Tensor]:
         """Rows in the views' coordinates, and whether all of their values are numbers."""
         rows = x.flatten(1).to(torch.float64)
         rows = torch.where(torch.isnan(rows), self.fill, rows)
         finite = torch.isfinite(rows)
-        return self._placed(torch.where(finite, rows, 0.0)), finite.all(dim=1)
+        place = self._placed(torch.where(finite, rows, 0.0))
+        if self.inner is not None:
+            place = place._replace(features=self.features(x) if features is None else features)
+        return place, finite.all(dim=1)
 
     def _placed(self, rows: Tensor) -> Place:
         own = rows if len(self.other) == 0 else rows.index_select(1, self.numeric)
@@ -110,34 +164,49 @@ class Covered(nn.Module):
         reduced = whitened if self.reduced is None else self.reduced.of_standard(standard)
         return Place(rows, standard, whitened, reduced)
 
-    def each(self, x: Tensor) -> Tensor:
+    def each(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """``d_v``, ``(rows, views)``."""
-        place, finite = self.place(x)
-        found = torch.stack([view(place) for view in self.views], dim=1)
-        found = torch.where(torch.isnan(found), math.inf, found)
-        return torch.where(finite[:, None], found, math.inf)
+        _, found, finite = self._measured(x)
+        return self._joined(found, finite.all(dim=1), self._given(x, features))
 
-    def distance(self, x: Tensor) -> Tensor:
+    def _given(self, x: Tensor, features: Tensor | None) -> Tensor | None:
+        return self.features(x) if features is None else features
+
+    def distance(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """``d``, ``(rows,)``: at most 0 inside, infinite for values that are no numbers."""
+        return self.beyond(self.from_inputs(x), self._given(x, features))
+
+    def from_inputs(self, x: Tensor) -> Tensor:
+        """``d`` by the views of inputs alone, ``(rows,)``."""
         rows = x.flatten(1).to(torch.float64)
         place = self._placed(torch.where(torch.isnan(rows), self.fill, rows))
-        first, *others = self.views
+        first, *others = self.of_inputs
         found: Tensor = first(place)
         for view in others:
             found = torch.maximum(found, view(place))
         # NaN goes through all views, and infinity is cut off or stays infinite.
         return torch.where(torch.isnan(found), math.inf, found)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def beyond(self, found: Tensor, features: Tensor | None) -> Tensor:
+        """``d`` by all views, from that by the views of inputs."""
+        if self.inner is None or features is None:
+            return found
+        return torch.maximum(found, self.inner.distance(features))
+
+    def forward(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""
+        return self.temperature(self.beyond(self.quickly(x), self._given(x, features)))
+
+    def quickly(self, x: Tensor) -> Tensor:
+        """``d`` by the views of inputs, or 0 for rows that are inside of all of them."""
         rest = self.uncertain(x)
         if rest is None:
-            return self.temperature(self.distance(x))
-        found = torch.ones(len(x), dtype=torch.float64)
+            return self.from_inputs(x)
+        found = torch.zeros(len(x), dtype=torch.float64)
         if len(rest) == 0:
             return found
         places = torch.from_numpy(rest)
-        return found.index_put((places,), self.temperature(self.distance(x[places])))
+        return found.index_put((places,), self.from_inputs(x[places]))
 
     def temperature(self, distance: Tensor) -> Tensor:
         """``T = 1 + (relu(d) / h)^2``."""
@@ -165,21 +234,48 @@ class Covered(nn.Module):
             self._quick = Unwritten(self), screen_of(self)
         return self._quick[1]
 
-    def worst(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def worst(self, x: Tensor, features: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Distance, and the view and the column that put rows outside, each ``(rows,)``.
 
-        View and column are -1 inside. The column of a row with values that are no numbers is the
-        first of them, and its view one beyond the last.
+        View and column are -1 inside, and the column is where the view blames none. The column of
+        a row with values that are no numbers is the first of them, and its view one beyond the
+        last.
         """
-        each = self.each(x)
-        distance, view = each.max(dim=1)[0], each.argmax(dim=1)
-        place, finite = self.place(x)
-        blames = torch.stack([self._blame(one, place).argmax(dim=1) for one in self.each_view], 1)
-        column = blames.gather(1, view[:, None])[:, 0]
+        return self.worst_of(self.look(x), self._given(x, features))
+
+    def look(self, x: Tensor) -> OfInputs:
+        """What the views of inputs say of rows."""
+        place, found, finite = self._measured(x)
+        blames = [self._blame(view, place).argmax(dim=1) for view in self.of_inputs]
+        missing = (~finite).double().argmax(dim=1)
+        return OfInputs(found, torch.stack(blames, dim=1), finite.all(dim=1), missing)
+
+    def _measured(self, x: Tensor) -> tuple[Place, Tensor, Tensor]:
+        """Places, ``d_v`` by the views of inputs, and which values are numbers."""
         rows = x.flatten(1).to(torch.float64)
-        missing = ~torch.isfinite(torch.where(torch.isnan(rows), self.fill, rows))
-        column = torch.where(finite, column, missing.double().argmax(dim=1))
-        view, outside = torch.where(finite, view, len(self.views)), distance > 0.0
+        rows = torch.where(torch.isnan(rows), self.fill, rows)
+        finite = torch.isfinite(rows)
+        place = self._placed(torch.where(finite, rows, 0.0))
+        found = torch.stack([view(place) for view in self.of_inputs], dim=1)
+        found = torch.where(torch.isnan(found), math.inf, found)
+        return place, torch.where(finite.all(dim=1, keepdim=True), found, math.inf), finite
+
+    def _joined(self, found: Tensor, finite: Tensor, features: Tensor | None) -> Tensor:
+        """``d_v`` of all views, ``(rows, views)``."""
+        if self.inner is None or features is None:
+            return found
+        own = torch.where(finite, self.inner.distance(features), math.inf)
+        return torch.cat([found, own[:, None]], dim=1)
+
+    def worst_of(self, seen: OfInputs, features: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """:meth:`worst`, from what the views of inputs say."""
+        each, blamed = self._joined(seen.each, seen.finite, features), seen.blamed
+        if self.inner is not None:
+            blamed = torch.cat([blamed, torch.full_like(blamed[:, :1], -1)], dim=1)
+        distance, view = each.max(dim=1)[0], each.argmax(dim=1)
+        column = blamed.gather(1, view[:, None])[:, 0]
+        column = torch.where(seen.finite, column, seen.missing)
+        view, outside = torch.where(seen.finite, view, len(self.views)), distance > 0.0
         return distance, torch.where(outside, view, -1), torch.where(outside, column, -1)
 
     def _blame(self, view: View, place: Place) -> Tensor:
@@ -200,11 +296,11 @@ class Covered(nn.Module):
             where = int(self.worst(row[None])[2])  # never inside
             value = float(row.flatten()[where])
             return math.inf, VALUES, where, f"{say(where, value)}, which no training value was"
-        each = self.each(row[None])[0].tolist()
+        each = self.each(row[None], place.features)[0].tolist()
         found = sorted(zip(self.each_view, each, strict=True), key=lambda pair: -pair[1])
         outside = [pair for pair in found if pair[1] > 0]
         view = max(outside, key=lambda pair: pair[0].plain)[0] if outside else found[0][0]
-        where = int(self._blame(view, place)[0].argmax())
+        where = -1 if view.inner else int(self._blame(view, place)[0].argmax())
         return found[0][1], view.name, where, view.explain(place, say, where)
 
     @property

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farfield.data.columns import Columns
 from farfield.guard.covered import Covered
+from farfield.guard.members import Watch
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
 from farfield.guard.views.density import Density
+from farfield.guard.views.features import Features, Known
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import MetricKind, fit_units, reduce
@@ -36,17 +40,22 @@ class Maker:
         metric: Of the balls; ``None`` lets the rows decide.
         min_rows: The least rows that anything stored is a mean of.
         seed: Of k-means and mixtures.
-        more: Makes further views from rows, such as one on a network's features.
+        watch: What the network makes of rows, if it can be looked at.
     """
 
     columns: Columns
     metric: MetricKind | None
     min_rows: int
     seed: int
-    more: Callable[[Floats], list[View]] | None = None
+    watch: Watch | None = None
 
-    def fit(self, rows: Floats) -> Covered:
-        """Fit all views; none of them is calibrated."""
+    def fit(self, rows: Floats, known: Known | None = None) -> Covered:
+        """Fit all views; none of them is calibrated.
+
+        Args:
+            rows: ``(rows, columns)``.
+            known: What the network makes of them.
+        """
         fill = np.full(rows.shape[1], np.nan)
         gaps = np.isnan(rows).any(axis=0)
         fill[gaps] = np.nanmedian(rows[:, gaps], axis=0)
@@ -71,15 +80,12 @@ class Maker:
             ]
         if other:
             views.append(Categories.fit(rows, self.columns.blocks))
-        if self.more is not None:
-            views += self.more(rows)
-        return Covered(
-            units,
-            narrow,
-            views,
-            other,
-            torch.from_numpy(fill),
-        )
+        if known is not None:
+            views.append(Features.fit(known, self.min_rows, self.seed))
+        covered = Covered(units, narrow, views, other, torch.from_numpy(fill))
+        if self.watch is not None:
+            covered.watch(self.watch)
+        return covered
 
 
 def divide(rows: Floats, seed: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -103,12 +109,31 @@ def most_rows(rows: Floats) -> int:
     return min(FITTED_ROWS, max(LEAST_FITTED, wide))
 
 
-def scores(covered: Covered, rows: Floats) -> Floats:
-    """The score of every view, ``(rows, views)``; infinite where rows hold no numbers."""
+def scores(covered: Covered, rows: Floats, features: Floats | None = None) -> Floats:
+    """The score of every view, ``(rows, views)``; infinite where rows hold no numbers.
+
+    Args:
+        covered: Its views.
+        rows: ``(rows, columns)``.
+        features: What the network makes of them, if that is known already.
+    """
+    return over(partial(_scores, covered), rows, features)
+
+
+def _scores(covered: Covered, rows: Tensor, features: Tensor | None) -> Tensor:
+    place, finite = covered.place(rows, features)
+    each = torch.stack([view.score(place) for view in covered.each_view], dim=1)
+    return torch.where(finite[:, None], each, torch.full_like(each, torch.inf))
+
+
+def over(
+    function: Callable[[Tensor, Tensor | None], Tensor], rows: Floats, features: Floats | None
+) -> Floats:
+    """Something of rows and their features, in batches."""
     found = []
     with torch.no_grad():
-        for part in torch.from_numpy(rows).split(BATCH):
-            place, finite = covered.place(part)
-            each = torch.stack([view.score(place) for view in covered.each_view], dim=1)
-            found.append(torch.where(finite[:, None], each, torch.full_like(each, torch.inf)))
+        for start in range(0, len(rows), BATCH):
+            part = slice(start, start + BATCH)
+            own = None if features is None else torch.from_numpy(features[part])
+            found.append(function(torch.from_numpy(rows[part]), own))
     return np.asarray(torch.cat(found).numpy())

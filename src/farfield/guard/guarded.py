@@ -29,7 +29,7 @@ class Explanation:
         inside: Whether nothing is changed.
         distance: ``d``; at most 0 inside, 1 where the answer is as good as uniform.
         view: The view that is worst.
-        column: The column that is worst in it.
+        column: The column that is worst in it; empty if none is, as in the view of features.
         reason: In words.
     """
 
@@ -106,10 +106,8 @@ class Guarded:
             distance, view, column, reason = self.covered.explain(rows[0], self.columns.say)
         inside = distance <= 0.0
         if inside:
-            reason = (
-                "inside: no view puts it outside; it comes closest in "
-                f"{view}, by {self.columns.name(column)}"
-            )
+            mostly = f", by {self.columns.name(column)}" if column >= 0 else ""
+            reason = f"inside: no view puts it outside; it comes closest in {view}{mostly}"
         return Explanation(inside, distance, view, self.columns.name(column), reason)
 
     def verify(self) -> Verification:

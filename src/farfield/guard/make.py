@@ -18,10 +18,11 @@ from farfield.estimate import clopper_pearson
 from farfield.guard.calibrate import STEEPS, Judge, Levels, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.covered import Covered, least_temperature
-from farfield.guard.fit import BATCH, Maker, divide, most_rows, scores
+from farfield.guard.fit import Maker, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
+from farfield.guard.views.features import Known
 from farfield.guard.views.ranges import Ranges
 
 Floats = NDArray[np.float64]
@@ -83,8 +84,10 @@ def make(
         labels: Classes of ``rows``, if known.
         told: All rows that the user calls training rows.
     """
-    unit = goal.unit()
-    found, places, synthetic, covered = _cross_fit(maker, rows)
+    unit, known_rows = goal.unit(), _known(maker, rows)
+    found, places, synthetic, covered = _cross_fit(maker, rows, known_rows)
+    seen = None if known_rows is None else known_rows.features
+    aside = None if unseen is None else _features(maker, unseen)
     views = covered.each_view
     floors = [view.floor for view in views]
     needed = [i for i, v in enumerate(views) if isinstance(v, Balls | Ranges | Categories)]
@@ -102,46 +105,62 @@ def make(
     covered.unit.fill_(unit)
     for stretch in STRETCHES:
         own, _ = enough(judge, chosen, floors, goal.keep, stretch)
-        data_radius = _set_levels(covered, own, rows, goal.radii)
-        held_out = None if unseen is None else _interval(_inside(covered, unseen))
+        data_radius = _set_levels(covered, own, rows, seen, goal.radii)
+        held_out = None if unseen is None else _interval(_inside(covered, unseen, aside))
         if held_out is None or (held_out.high or 1.0) >= goal.keep:
             break
     else:
-        raise InputError(_missed(covered, held_out, goal.keep, unseen, maker.columns))
+        raise InputError(_missed(covered, held_out, goal.keep, unseen, aside, maker.columns))
     # Rows that were only counted, or only ranked, have training values too. Whoever was inside of
     # a smaller range still is.
     covered.ranges.widen(told)
-    certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen)
-    training = Coverage(inside=int(_inside(covered, rows).sum()), rows=len(rows))
+    certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen, aside)
+    training = Coverage(inside=int(_inside(covered, rows, seen).sum()), rows=len(rows))
     notes = () if stretch == 1.0 else (STRETCHED.format(stretch),)
     return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
 
 
-def _cross_fit(maker: Maker, rows: Floats) -> tuple[Floats, NDArray[np.intp], Synthetic, Covered]:
+def _known(maker: Maker, rows: Floats) -> Known | None:
+    """What the network makes of rows; ``None`` where that cannot be measured."""
+    found = None if maker.watch is None else maker.watch.know(rows)
+    return found if found is not None and np.isfinite(found.features).all() else None
+
+
+def _features(maker: Maker, rows: Floats) -> Floats | None:
+    return None if maker.watch is None else maker.watch.know(rows).features
+
+
+def _cross_fit(
+    maker: Maker, rows: Floats, known: Known | None
+) -> tuple[Floats, NDArray[np.intp], Synthetic, Covered]:
     """Scores of rows by views that have not seen them, their positions, and final views."""
     parts: list[Floats] = []
     places: list[NDArray[np.intp]] = []
     made: list[Synthetic] = []
     pairs = list(divide(rows, maker.seed))
     for fitted, scored in pairs:
-        covered = maker.fit(rows[fitted])
-        apart, known = scored[:MOST_SCORED], sum(len(each) for each in places)
-        parts.append(scores(covered, rows[apart]))
+        covered = maker.fit(rows[fitted], None if known is None else known.at(fitted))
+        apart, before = scored[:MOST_SCORED], sum(len(each) for each in places)
+        features = None if known is None else known.features[apart]
+        parts.append(scores(covered, rows[apart], features))
         places.append(apart)
         few = apart[: math.ceil(MOST_SYNTHETIC / len(pairs))]
         synthetic = synthetic_neighbours(rows, few, maker.columns, maker.seed + len(made))
-        made.append(synthetic.map(partial(scores, covered)).at(np.arange(len(few)) + known))
+        made.append(synthetic.map(partial(scores, covered)).at(np.arange(len(few)) + before))
     if len(pairs) > 1:
-        covered = maker.fit(rows[: most_rows(rows)])
+        most = np.arange(min(len(rows), most_rows(rows)))
+        covered = maker.fit(rows[most], None if known is None else known.at(most))
     return np.concatenate(parts), np.concatenate(places), Synthetic.all(made), covered
 
 
-def _set_levels(covered: Covered, own: Levels, rows: Floats, radii: float) -> float:
+def _set_levels(
+    covered: Covered, own: Levels, rows: Floats, features: Floats | None, radii: float
+) -> float:
     """Give views their thresholds, and the balls a width that keeps the promise's radius."""
     for view, threshold, width in zip(covered.each_view, own.thresholds, own.widths, strict=True):
         view.set(float(threshold), float(width))
-    inside = _inside(covered, rows)
-    lengths = _over(covered.length, rows)[inside]
+    inside = _inside(covered, rows, features)
+    lengths = over(lambda part, _: covered.length(part), rows, None)[inside]
     reach = covered.balls.reach if len(covered.numeric) else 0.0
     largest = max(float(lengths.max()) if len(lengths) else 0.0, reach / 2, LEAST_RADIUS)
     if not len(covered.numeric):
@@ -180,8 +199,9 @@ def _certificate(
     data_radius: float,
     held_out: Coverage | None,
     unseen: Floats | None,
+    aside: Floats | None,
 ) -> Certificate:
-    each = None if unseen is None else _over(lambda part: (covered.each(part) > 0).double(), unseen)
+    each = None if unseen is None else over(covered.each, unseen, aside) > 0
     radius = covered.radius
     return Certificate(
         classes=goal.classes,
@@ -215,15 +235,8 @@ def _certificate(
     )
 
 
-def _over(function: Callable[[torch.Tensor], torch.Tensor], rows: Floats) -> Floats:
-    with torch.no_grad():
-        return np.concatenate(
-            [function(part).numpy() for part in torch.from_numpy(rows).split(BATCH)]
-        )
-
-
-def _inside(covered: Covered, rows: Floats) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = _over(covered.distance, rows) <= 0.0
+def _inside(covered: Covered, rows: Floats, features: Floats | None) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = over(covered.distance, rows, features) <= 0.0
     return inside
 
 
@@ -243,12 +256,13 @@ def _missed(
     held_out: Coverage | None,
     keep: float,
     unseen: Floats | None,
+    aside: Floats | None,
     columns: Columns,
 ) -> str:
     """Why a guard is not made."""
     if unseen is None or held_out is None:
         raise AssertionError("without held-out rows nothing is missed")
-    each = _over(covered.each, unseen)
+    each = over(covered.each, unseen, aside)
     worst = covered.names[int((each > 0).sum(axis=0).argmax())]
     outside = unseen[each.max(axis=1) > 0]
     said = covered.explain(torch.from_numpy(outside[0]), columns.say)[3]

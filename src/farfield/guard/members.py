@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from farfield.errors import CaptureError, InputError
 from farfield.graph.export import evaluation_mode, module_dtype
 from farfield.graph.models import capture
 from farfield.graph.network import Label, Network
-from farfield.guard.program_module import ProgramModule, instance_modules
+from farfield.guard.program_module import (
+    ProgramModule,
+    instance_modules,
+    traced,
+    with_feature,
+)
+from farfield.guard.views.features import Known
 
 BATCH = 8192
 # A function of rows that returns probabilities, ``(rows, classes)``.
@@ -102,6 +108,62 @@ def hold(model: Any, example: Tensor) -> Held:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What a network makes of rows, in its own precision.
+
+    Attributes:
+        module: The network.
+        shape: Of one row.
+    """
+
+    module: ProgramModule
+    shape: tuple[int, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Features, ``(rows, features)``."""
+        return self.both(x)[1]
+
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs, and features."""
+        rows = x.reshape(-1, *self.shape)
+        return self.module.both(rows.to(module_dtype(self.module, torch.float64)))
+
+    def know(self, rows: NDArray[np.float64]) -> Known:
+        """Features and classes of rows, in batches."""
+        features, classes = [], []
+        with torch.no_grad():
+            for part in torch.from_numpy(rows).split(BATCH):
+                output, found = self.both(part)
+                single = output.numel() == len(output)
+                classes.append(output.reshape(-1) > 0 if single else output.argmax(dim=1))
+                features.append(found.double())
+        return Known(torch.cat(features).numpy(), torch.cat(classes).long().numpy())
+
+
+def watched(held: Held) -> Held | None:
+    """The same model with its features beside its output; ``None`` if it has none to look at.
+
+    Models of several instances have several last layers, and no features in common.
+    """
+    if len(held.modules) != 1:
+        return None
+    try:
+        program = traced(held.modules[0], torch.zeros(2, *held.input_shape, dtype=held.dtype))
+    except CaptureError:
+        return None
+    module = with_feature(program)
+    return None if module is None else replace(held, modules=[module])
+
+
+def watch(held: Held) -> Watch | None:
+    """How to find out what a held network makes of rows, if it tells."""
+    module = held.modules[0]
+    if not isinstance(module, ProgramModule) or module.feature is None:
+        return None
+    return Watch(module, held.input_shape)
+
+
 def analysed(held: Held, modules: list[nn.Module]) -> Network:
     """The network that modules run now, in float64, whatever it was when they were taken up."""
     if held.reason:
@@ -149,7 +211,7 @@ def own_probabilities(held: Held, rows: NDArray[np.float64]) -> NDArray[np.float
     with torch.no_grad():
         for part in torch.from_numpy(rows).split(BATCH):
             inputs = part.reshape(-1, *held.input_shape).to(held.dtype)
-            each = [_answer(module(inputs).double(), held) for module in held.modules]
+            each = [answer(module(inputs).double(), held) for module in held.modules]
             parts.append(torch.stack(each).mean(dim=0).numpy())
     return np.concatenate(parts)
 
@@ -157,7 +219,7 @@ def own_probabilities(held: Held, rows: NDArray[np.float64]) -> NDArray[np.float
 def instance_mean(modules: Iterable[nn.Module], held: Held, x: Tensor) -> Tensor:
     """The mean probability of modules in their own type, ``(rows, classes)``."""
     each = [module(x) for module in modules]
-    each = [_answer(values, held) for values in each]
+    each = [answer(values, held) for values in each]
     return each[0] if len(each) == 1 else torch.stack(each).mean(dim=0)
 
 
@@ -169,7 +231,8 @@ def class_logits(values: Tensor, held: Held) -> Tensor:
     return torch.cat([torch.zeros_like(logit), logit], dim=1)
 
 
-def _answer(values: Tensor, held: Held) -> Tensor:
+def answer(values: Tensor, held: Held) -> Tensor:
+    """What a member returns, as probabilities of all classes."""
     return values if held.probabilities else torch.softmax(class_logits(values, held), dim=-1)
 
 

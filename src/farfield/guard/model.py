@@ -19,8 +19,9 @@ from farfield.graph.network import Network
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered, recorded
 from farfield.guard.guarded import GuardedProbabilities
-from farfield.guard.members import Held, analysed, class_logits, instance_mean
+from farfield.guard.members import Held, analysed, answer, class_logits, instance_mean, watch
 from farfield.guard.mix import KEPT_APART, mix, mix_logits
+from farfield.guard.program_module import telling
 
 BATCH = 8192
 HALVES = (torch.float16, torch.bfloat16)
@@ -52,12 +53,17 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         self.members = nn.ModuleList(held.modules)
         self.held, self.columns, self.certificate = held, columns, certificate
         self.covered = covered
+        look = watch(held)
+        if look is not None:
+            covered.watch(look)
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
         # Distances first: an exported program has the guard around the model, see ``pt2_file``.
         covered = self.covered
+        if covered.inner is not None:
+            return self._with_features(x)
         rest = covered.uncertain(x)
         if rest is None:
             hot = covered(x)
@@ -74,21 +80,48 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         hot = covered.temperature(covered.distance(x[places]))
         return logits.index_put((places,), mix_logits(logits[places], hot))
 
+    def _with_features(self, x: Tensor) -> Tensor:
+        """Guarded logits, where a view looks at the model's features."""
+        covered = self.covered
+        found = covered.quickly(x)
+        own, features = self.unguarded_both(x)
+        hot, logits = covered.temperature(covered.beyond(found, features)), _single(own)
+        plain = not recorded() and _one(hot.detach()) and _numbers(logits)
+        return logits if plain else mix_logits(logits, hot)
+
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
+        return self.unguarded_both(x)[0]
+
+    def unguarded_both(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The model's own logits, and its features where a view looks at them."""
         held, members = self.held, self.members._modules
         if len(members) == 1 and not held.probabilities:
-            member = members["0"]
-            return class_logits(member(_typed(x, member)), held)
-        p = self.own_probabilities(x)
+            output, features = self._run(x)
+            return class_logits(output, held), features
+        p, features = self._own_both(x)
         p = p.to(torch.promote_types(p.dtype, torch.float32))
         top = p.amax(dim=1, keepdim=True)
         apart = KEPT_APART * float(torch.finfo(p.dtype).eps)
-        return torch.where(p < top, (p.log() - top.log()).clamp(max=-apart), torch.zeros_like(p))
+        logits = torch.where(p < top, (p.log() - top.log()).clamp(max=-apart), torch.zeros_like(p))
+        return logits, features
 
     def own_probabilities(self, x: Tensor) -> Tensor:
         """The model's own probabilities: the mean over its instances, ``(rows, classes)``."""
-        return instance_mean(self.members, self.held, _typed(x, self.members[0]))
+        return self._own_both(x)[0]
+
+    def _own_both(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        if self.covered.inner is None:
+            return instance_mean(self.members, self.held, _typed(x, self.members[0])), None
+        output, features = self._run(x)
+        return answer(output, self.held), features
+
+    def _run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The output of the only member, and its features where a view looks at them."""
+        member = self.members._modules["0"]
+        if self.covered.inner is None:
+            return member(_typed(x, member)), None
+        return telling(member).both(_typed(x, member))
 
     def probabilities(self, X: Any) -> Tensor:
         """Guarded probabilities in batches, ``(rows, classes)``; any rows, numbers or not.
@@ -97,12 +130,12 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         """
         rows = self.rows(X)
         with torch.no_grad():
-            parts = [
-                mix(self.own_probabilities(part), self.covered(part))
-                for part in rows.split(BATCH)
-                if len(part)
-            ]
+            parts = [self._guarded(part) for part in rows.split(BATCH) if len(part)]
         return torch.cat(parts) if parts else torch.zeros(0, self.held.classes, dtype=self.dtype)
+
+    def _guarded(self, rows: Tensor) -> Tensor:
+        p, features = self._own_both(rows)
+        return mix(p, self.covered(rows, features))
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Guarded probabilities as an array, ``(rows, classes)``."""

@@ -33,6 +33,7 @@ from farfield.guard.onnx_nodes import (
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
 from farfield.guard.views.density import Density
+from farfield.guard.views.features import Features
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import Units
@@ -193,10 +194,16 @@ def _categories(nodes: Nodes, covered: Covered, index: int, own: Numbers, place:
     return nodes.add("Gather", known, _flat(nodes, _largest(nodes, sorted_, len(order))), axis=0)
 
 
+def _features(nodes: Nodes, covered: Covered, _: int, __: Numbers, ___: Names) -> str:
+    """None: the position of the empty name."""
+    return nodes.number(float(covered.columns))
+
+
 _BLAMED: dict[type, Any] = {
     Balls: _balls,
     Ranges: _ranges,
     Neighbours: _neighbours,
     Density: _density,
     Categories: _categories,
+    Features: _features,
 }

@@ -32,11 +32,16 @@ from farfield.guard.onnx_record import (
     guard_nodes,
     opset_of,
 )
-from farfield.guard.onnx_scores import examine_scores, run, trial_rows
+from farfield.guard.onnx_scores import examine_scores, find_features, run, trial_rows
 from farfield.guard.records import ColumnsRecord, covered_record
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+NO_FEATURES = (
+    "the file has no last layer whose inputs could be looked at, so it has no view of features; "
+    "rows inside were counted with it"
+)
 
 
 def extend(
@@ -67,6 +72,9 @@ def extend(
     model: Any = type(plain)()
     model.CopyFrom(plain)
     record = _record(source, covered, columns, certificate.classes, envelope=envelope)
+    if covered.inner is not None and record.features is None:
+        covered, certificate = without_features(covered, certificate)
+        record = record.model_copy(update={"covered": covered_record(covered)})
     (_add_outputs if envelope else _insert)(model, record, covered)
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
         model.opset_import.add(domain="", version=DEFAULT_OPSET)
@@ -123,8 +131,20 @@ def _record(
         inputs=tuple(item.name for item in own.input if item.name not in graph.initializers),
         columns=ColumnsRecord.of(columns),
         covered=covered_record(covered),
+        features=find_features(source, graph, covered, columns, found.name),
         outputs=_free_names(graph) if envelope else (),
     )
+
+
+def without_features(covered: Covered, certificate: Certificate) -> tuple[Covered, Certificate]:
+    """The same guard without its view of features, and the same promise: others still hold."""
+    views = covered.of_inputs
+    units = (covered.whitened, covered.reduced)
+    plain = Covered(*units, views, covered.other.tolist(), covered.fill, float(covered.unit))
+    kept = tuple(view for view in certificate.views if view.name in plain.names)
+    notes = (*certificate.notes, NO_FEATURES)
+    changes = {"views": kept, "digest": plain.digest(), "notes": notes}
+    return plain, certificate.model_copy(update=changes)
 
 
 def _free_names(graph: Graph) -> tuple[str, ...]:

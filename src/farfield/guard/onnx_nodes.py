@@ -18,6 +18,7 @@ from farfield.guard.covered import Covered
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import TOLERATED, Categories
 from farfield.guard.views.density import Density
+from farfield.guard.views.features import ROUNDED, Features
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import LARGEST as LARGEST_UNIT
@@ -138,8 +139,17 @@ class CoveredNodes:
     place: Names
 
 
-def add_covered(nodes: Nodes, covered: Covered, rows: str) -> CoveredNodes:
-    """Add distances and the temperature."""
+def add_covered(
+    nodes: Nodes, covered: Covered, rows: str, features: str | None = None
+) -> CoveredNodes:
+    """Add distances and the temperature.
+
+    Args:
+        nodes: Where to add them.
+        covered: The covered set.
+        rows: Inputs side by side, as doubles.
+        features: What the model's last layer reads, if a view looks at it.
+    """
     names = Numbers(nodes, covered)
     infinite = nodes.number(float("inf"))
     rows = nodes.add("Where", nodes.add("IsNaN", rows), names["fill"], rows)
@@ -147,6 +157,8 @@ def add_covered(nodes: Nodes, covered: Covered, rows: str) -> CoveredNodes:
     rows = nodes.add("Where", finite, rows, nodes.number(0.0))
     every = nodes.reduce("ReduceMin", nodes.double(finite))
     place = _place(nodes, covered, names, rows)
+    if features is not None:
+        place["features"] = nodes.double(features)
     each = []
     for index, view in enumerate(covered.each_view):
         own = names.below(f"views.{index}.")
@@ -253,6 +265,16 @@ def _density(nodes: Nodes, view: Density, own: Numbers, place: Names) -> str:
     return nodes.add("Sqrt", nodes.reduce("ReduceMin", to_components(nodes, view, own, place)))
 
 
+def _features(nodes: Nodes, _: Features, own: Numbers, place: Names) -> str:
+    scaled = nodes.add("Div", place["features"], own["scale"])
+    ends = []
+    for sign in (1.0, -1.0):
+        end = nodes.add("Max", nodes.add("Mul", scaled, nodes.number(sign)), nodes.number(0.0))
+        ends.append(nodes.add("Sqrt", nodes.add("Add", end, nodes.number(ROUNDED))))
+    units = nodes.add("MatMul", nodes.add("Sub", *ends), own["matrix"])
+    return nodes.reduce("ReduceMin", _lengths(nodes, units, own["centres"]))
+
+
 @dataclass(frozen=True)
 class Strange:
     """Names of what is strange about categories.
@@ -305,4 +327,5 @@ _SCORES: dict[type, Any] = {
     Neighbours: _neighbours,
     Density: _density,
     Categories: _categories,
+    Features: _features,
 }

@@ -113,6 +113,8 @@ def _read(model: ModelProto, record: GuardRecord, certificate: Certificate) -> G
     columns = record.columns.columns()
     if columns.width != covered.columns or certificate.classes != record.classes:
         raise InputError("its columns or classes are not those of its guard")
+    if (record.features is None) != (covered.inner is None):
+        raise InputError("its features are not those that its guard looks at")
     expected = guard_nodes(record, covered, opset_of(model))
     _check_nodes(graph, expected)
     _check_inputs(graph, record)

@@ -34,6 +34,7 @@ class GuardRecord(Strict):
         inputs: Names of the file's inputs.
         columns: What the columns are.
         covered: The views.
+        features: The value that holds the model's features, if a view looks at them.
         outputs: Names of an envelope's outputs, whose scores stay as they are; none of a guard,
             whose scores are mixed.
     """
@@ -47,13 +48,15 @@ class GuardRecord(Strict):
     inputs: tuple[str, ...] = Field(min_length=1)
     columns: ColumnsRecord
     covered: CoveredRecord
+    features: str | None = None
     outputs: tuple[str, ...] = ()
 
 
 def guard_nodes(record: GuardRecord, covered: Covered, opset: int) -> Nodes:
     """The nodes of a guard, or of an envelope."""
     nodes = Nodes(opset)
-    seen = add_covered(nodes, covered, add_rows(nodes, record.inputs, covered.columns))
+    rows = add_rows(nodes, record.inputs, covered.columns)
+    seen = add_covered(nodes, covered, rows, record.features)
     if not record.outputs:
         scores = Scores(record.kind, record.single, record.classes, record.element)
         add_mixture(nodes, OWN, seen.temperature, scores, record.scores)

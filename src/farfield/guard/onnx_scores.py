@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from farfield.data.columns import Columns
 from farfield.errors import InputError, MissingDependency
 from farfield.graph.onnx.heads import SQUASHED, Graph, find_scores
+from farfield.guard.covered import Covered
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
 Element = Literal[1, 10, 11]
 ELEMENTS: dict[str, Element] = {"float32": 1, "float16": 10, "float64": 11}
 REGRESSORS = ("TreeEnsembleRegressor", "LinearRegressor", "SVMRegressor")
+# What may lie between a last layer and the scores.
+AFTER_LAYER = (
+    *SQUASHED,
+    *("Identity", "Cast", "Dropout", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Concat", "Add"),
+)
 KINDS = {
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
@@ -79,6 +87,41 @@ def examine_scores(
         raise InputError(f"{where!r} gives scores in {kind}; float32 is needed")
     answers = _are_probabilities(graph, name, values.reshape(len(values), width))
     return FoundScores(name, "probabilities" if answers else "logits", width == 1, ELEMENTS[kind])
+
+
+def find_features(
+    source: str | os.PathLike[str], graph: Graph, covered: Covered, columns: Columns, scores: str
+) -> str | None:
+    """Name what the last layer of a file reads, if it is what a view of the guard looks at.
+
+    The nearest ``Gemm`` or ``MatMul`` behind the scores is the last layer; the file is run to see
+    that it reads the features of the guard's own network.
+    """
+    if covered.inner is None:
+        return None
+    where, rows = os.fspath(source), trial_rows(columns)
+    with torch.no_grad():
+        expected = np.asarray(covered.features(torch.from_numpy(rows)))
+    for name in _read_by_layers(graph, scores):
+        (found,) = run(graph.file.model, rows, columns.shape, where, name)
+        near = 1e-3 * float(np.abs(expected).max())
+        if found.shape == expected.shape and np.allclose(found, expected, rtol=1e-3, atol=near):
+            return name
+    return None
+
+
+def _read_by_layers(graph: Graph, scores: str) -> Iterator[str]:
+    """What linear layers read that nothing but shapes, sums and squashing follows."""
+    pending, seen = [scores], {scores}
+    while pending:
+        maker = graph.makers.get(pending.pop(0))
+        if maker is None:
+            continue
+        if maker.op_type in ("Gemm", "MatMul"):
+            yield maker.input[0]
+        elif maker.op_type in AFTER_LAYER:
+            pending += [name for name in maker.input if name and name not in seen]
+            seen.update(maker.input)
 
 
 def _are_probabilities(graph: Graph, scores: str, values: NDArray[Any]) -> bool:

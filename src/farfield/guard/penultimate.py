@@ -13,7 +13,33 @@ from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import Program, Ref, Step
 
 aten = torch.ops.aten
-SHAPES = (aten.alias.default, aten.view.default, aten.squeeze.dim, aten.squeeze.dims)
+# What may lie between the last linear layer and the output: shapes, and probabilities of logits.
+AFTER = (
+    aten.alias.default,
+    aten.view.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.softmax.int,
+    aten._softmax.default,
+    aten.log_softmax.int,
+    aten._log_softmax.default,
+    aten.sigmoid.default,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LastLayer:
+    """A program's last linear layer.
+
+    Attributes:
+        reads: The name of the value that it reads: the features.
+        weight: ``(outputs, features)``.
+        bias: ``(outputs,)``.
+    """
+
+    reads: str
+    weight: Tensor
+    bias: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,28 +78,33 @@ def split_last_layer(network: Network) -> Penultimate:
             "pass one of them"
         )
     group = network.groups[0]
-    weights, made = group.instance(0), {step.name: step for step in group.program.steps}
-    step = made.get(group.program.output)
-    while step is not None and step.target in SHAPES and isinstance(step.args[0], Ref):
-        step = made.get(step.args[0].name)
-    found = None if step is None else _read(step, weights)
+    weights = group.instance(0)
+    found = last_layer(group.program, weights)
     if found is None:
         raise InputError("the network does not end in a linear layer, so it has no features")
-    source, weight, bias = found
-    program = _until(group.program, source, weight.shape[1])
+    count = found.weight.shape[1]
     features = Network(
-        (InstanceGroup(program, weights, {}, (0,)),),
-        weight.shape[1],
+        (InstanceGroup(_until(group.program, found.reads, count), weights, {}, (0,)),),
+        count,
         False,
         "none",
         network.dtype,
         network.device,
     )
-    return Penultimate(features, source, weight, bias)
+    return Penultimate(features, found.reads, found.weight, found.bias)
 
 
-def _read(step: Step, weights: Mapping[str, Tensor]) -> tuple[str, Tensor, Tensor] | None:
-    """The value, weight and bias of a linear step."""
+def last_layer(program: Program, weights: Mapping[str, Tensor]) -> LastLayer | None:
+    """The linear layer that a program ends in, if it does."""
+    made = {step.name: step for step in program.steps}
+    step = made.get(program.output)
+    while step is not None and step.target in AFTER and isinstance(step.args[0], Ref):
+        step = made.get(step.args[0].name)
+    return None if step is None else _read(step, weights)
+
+
+def _read(step: Step, weights: Mapping[str, Tensor]) -> LastLayer | None:
+    """A linear step, if it is one."""
     names = [arg.name if isinstance(arg, Ref) else None for arg in step.args]
     if step.target is aten.linear.default:
         value, weight = names[0], weights[names[1] or ""]
@@ -84,7 +115,7 @@ def _read(step: Step, weights: Mapping[str, Tensor]) -> tuple[str, Tensor, Tenso
         return None
     if value is None or weight.ndim != 2:
         return None
-    return value, weight, weight.new_zeros(len(weight)) if bias is None else bias
+    return LastLayer(value, weight, weight.new_zeros(len(weight)) if bias is None else bias)
 
 
 def _until(program: Program, name: str, features: int) -> Program:

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from farfield.graph.export import export_module, read_exported
 from farfield.graph.network import Network
 from farfield.graph.program import SIZE, Program
+from farfield.guard.penultimate import last_layer
 
 
 class ProgramModule(nn.Module):
@@ -69,6 +71,36 @@ class ProgramModule(nn.Module):
                 del environment[name]
         output: Tensor = environment[self.program.output]
         return output, feature
+
+
+def traced(module: nn.Module, example: Tensor) -> ProgramModule:
+    """A module's own operations, one by one, with its own weights: the same bits.
+
+    Raises:
+        CaptureError: If it cannot be traced.
+    """
+    if isinstance(module, ProgramModule):
+        return module
+    program, weights, _ = read_exported(export_module(module, example))
+    return ProgramModule(program, weights).eval()
+
+
+def with_feature(module: ProgramModule) -> ProgramModule | None:
+    """The same program, with what its last layer reads beside its output; ``None`` without one."""
+    weights = module.weights()
+    found = last_layer(module.program, weights)
+    shapes = {step.name: step.shape for step in module.program.steps}
+    shape = None if found is None else shapes.get(found.reads)
+    if found is None or shape is None or len(shape) != 2:
+        return None
+    return ProgramModule(module.program, weights, found.reads).eval()
+
+
+def telling(module: nn.Module) -> ProgramModule:
+    """A module that is known to tell its features."""
+    if not isinstance(module, ProgramModule):
+        raise TypeError("a guard that looks at features holds a program that tells them")
+    return module
 
 
 def instance_modules(network: Network) -> list[ProgramModule]:

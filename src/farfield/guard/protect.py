@@ -18,7 +18,16 @@ from farfield.errors import CaptureError, InputError
 from farfield.guard.fit import Maker
 from farfield.guard.function import GuardedFunction
 from farfield.guard.make import Draft, Goal, make
-from farfield.guard.members import Held, Predict, hold, own_probabilities, predictor
+from farfield.guard.members import (
+    Held,
+    Predict,
+    Watch,
+    hold,
+    own_probabilities,
+    predictor,
+    watch,
+    watched,
+)
 from farfield.guard.model import GuardedModel
 from farfield.guard.regressor import GuardedRegressor, Spread, spread_of, target_deviation
 from farfield.guard.views.units import MetricKind
@@ -107,17 +116,21 @@ def guard(
         return guard_function(inner, X, options)
     columns = read_columns(X, inner.input_shape, categorical, inner.features)
     rows = columns.read(X, "X")
+    held, telling = inner, watched(inner)
     draft = _made(
         options,
         rows,
         columns,
         inner.classes,
-        lambda places: own_probabilities(inner, rows[places]),
+        lambda places: own_probabilities(held, rows[places]),
+        look=None if telling is None else watch(telling),
     )
-    dtype = str(inner.dtype).removeprefix("torch.")
-    more = {"dtype": dtype, "members": len(inner.modules)}
+    if draft.covered.inner is not None and telling is not None:
+        held = telling
+    dtype = str(held.dtype).removeprefix("torch.")
+    more = {"dtype": dtype, "members": len(held.modules)}
     certificate = draft.certificate.model_copy(update=more)
-    return GuardedModel(inner, draft.covered, columns, certificate)
+    return GuardedModel(held, draft.covered, columns, certificate)
 
 
 @dataclass(frozen=True)
@@ -189,6 +202,7 @@ def _made(
     classes: int,
     ask: Callable[[NDArray[np.intp]], Floats],
     spread: float = 0.0,
+    look: Watch | None = None,
 ) -> Draft:
     """Divide rows into those to fit on and those to count, and make a guard."""
     _check_rows(rows, options.min_rows)
@@ -196,7 +210,7 @@ def _made(
     seed = options.random_state
     inside, unseen, kept = _divide(rows, columns, options.held_out, options.min_rows, seed)
     return make(
-        Maker(columns, options.metric, options.min_rows, seed),
+        Maker(columns, options.metric, options.min_rows, seed, look),
         inside,
         unseen,
         Goal(options.radii, options.epsilon, options.keep, classes, spread),

@@ -1,9 +1,10 @@
 """Guards and envelopes as ``.pt2`` files, and read back without PyTorch's own loader.
 
-The program of such a file is the guard's distances, then the model, then the guard's mixture. A
-reader takes the numbers from the archive, makes the guard of them, traces it anew around a model
-that is an input, and compares operation by operation: the file must begin and end with exactly
-those, on exactly those numbers, and the model in between may touch nothing of the guard.
+The program of such a file is the guard's distances, then the model, then the guard's look at its
+features, if it takes one, and its mixture. A reader takes the numbers from the archive, makes the
+guard of them, traces it anew around a model whose output and features are inputs, and compares
+operation by operation: the file must begin and end with exactly those, on exactly those numbers,
+and the model in between may touch nothing of the guard.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Pt2Record(Strict):
         output_shape: Of what it returns for one row.
         columns: What the columns are.
         covered: The views.
+        features: How many features of the model a view looks at, if one does.
         views: Names of what ``view`` counts, the last of them for -1.
         names: Names of what ``column`` counts, likewise.
     """
@@ -82,23 +84,25 @@ class Pt2Record(Strict):
     output_shape: tuple[int, ...] = Field(max_length=1)
     columns: ColumnsRecord
     covered: CoveredRecord
+    features: int | None = Field(default=None, ge=1)
     views: tuple[str, ...]
     names: tuple[str, ...]
 
 
 @final
 class Around(nn.Module):
-    """A guard or an envelope around a model whose output is given."""
+    """A guard or an envelope around a model whose output is given, and its features."""
 
     def __init__(self, covered: Covered, returns: Returns | None) -> None:
         super().__init__()
         self.covered, self.returns = covered, returns
 
-    def forward(self, x: Tensor, own: Tensor) -> Any:
+    def forward(self, x: Tensor, own: Tensor, features: Tensor | None = None) -> Any:
         """Guarded logits, or all that an envelope says."""
         if self.returns is None:
-            return mix_logits(own, self.covered(x))
-        return say(own, look_at(self.covered, x), self.returns)
+            found = self.covered.beyond(self.covered.quickly(x), features)
+            return mix_logits(own, self.covered.temperature(found))
+        return say(own, look_at(self.covered, self.covered.look(x), features), self.returns)
 
 
 def write_pt2(
@@ -120,6 +124,7 @@ def write_pt2(
         output_shape=tuple(own.shape[1:]),
         columns=ColumnsRecord.of(columns),
         covered=covered_record(model.covered),
+        features=None if model.covered.inner is None else model.covered.inner.count,
         views=(*model.covered.names, VALUES, ""),
         names=(*(columns.name(place) for place in range(columns.width)), ""),
     )
@@ -187,6 +192,8 @@ def _covered(record: Pt2Record, stored: dict[str, Tensor], certificate: Certific
     if columns.width != covered.columns or certificate.classes != record.classes:
         raise InputError("its columns or classes are not those of its guard")
     names = tuple(columns.name(place) for place in range(columns.width))
+    if record.features != (None if covered.inner is None else covered.inner.count):
+        raise InputError("its features are not those that its guard looks at")
     if record.views != (*covered.names, VALUES, "") or record.names != (*names, ""):
         raise InputError("its names are not those of its views and columns")
     return covered
@@ -196,13 +203,16 @@ def _reference(covered: Covered, record: Pt2Record) -> tuple[schema.Model, Archi
     """The program that the numbers of a file make, around any model."""
     rows = torch.zeros(2, *record.columns.shape, dtype=DTYPES[record.input_dtype])
     own = torch.zeros(2, *record.output_shape, dtype=DTYPES[record.output_dtype])
+    given = [rows, own]
+    if record.features is not None:
+        given.append(torch.zeros(2, record.features, dtype=rows.dtype))
     free = Dim("rows")
     try:
         with torch.no_grad(), quiet_export():
             program = torch.export.export(
                 Around(covered, record.returns).eval(),
-                (rows, own),
-                dynamic_shapes=({0: free}, {0: free}),
+                tuple(given),
+                dynamic_shapes=tuple({0: free} for _ in given),
             )
     except Exception as error:  # torch.export documents no common base of what it raises
         raise InputError(f"no program follows from its numbers: {first_line(error)}") from error

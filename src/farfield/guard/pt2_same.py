@@ -82,16 +82,18 @@ def check_around(
     Args:
         file: The program of the file; it takes rows.
         numbers: Its tensors.
-        expected: The guard's program; it takes rows, and what the model returns.
+        expected: The guard's program; it takes rows, what the model returns, and its features if
+            a view looks at them.
         known: Its tensors.
 
     Raises:
         InputError: If it is not.
     """
     own, guard = TakenApart.of(file, numbers), TakenApart.of(expected, known)
-    if len(own.inputs) != 1 or len(guard.inputs) != 2:
+    if len(own.inputs) != 1:
         raise InputError("its program takes more than rows")
-    after = next(i for i, node in enumerate(guard.nodes) if guard.inputs[1] in _read(node))
+    given = set(guard.inputs[1:])
+    after = next(i for i, node in enumerate(guard.nodes) if given & set(_read(node)))
     rest = len(guard.nodes) - after
     if len(own.nodes) < len(guard.nodes):
         raise InputError(_OTHER.format(file.torch_version))
@@ -182,7 +184,7 @@ class Match:
             return own in self.own.numbers and _equal(
                 self.own.numbers[own][1], *self.guard.numbers[guard]
             )
-        if guard == self.guard.inputs[1] and own not in self.own.numbers:
+        if guard in self.guard.inputs[1:] and own not in self.own.numbers:
             return self.known.setdefault(guard, own) == own
         return self.known.get(guard) == own
 

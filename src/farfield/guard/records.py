@@ -129,9 +129,13 @@ def check_shapes(covered: Covered) -> None:
         if value.is_floating_point() and value.dtype != torch.float64:
             raise InputError(f"the file holds {name} as {value.dtype}; a guard is float64")
     row = torch.zeros(1, columns, dtype=torch.float64)
+    if any(view.inner for view in covered.each_view[:-1]):
+        raise InputError("the file's view of features is not the last")
+    inner = covered.inner
+    features = None if inner is None else row.new_zeros(1, inner.count)
     with torch.no_grad():
-        each = covered.each(row)
-        covered.worst(row)
+        each = covered.each(row, features)
+        covered.worst(row, features)
     if each.shape != (1, len(covered.views)):
         raise InputError("the file's views do not give one distance for each row")
 

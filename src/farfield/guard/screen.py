@@ -131,7 +131,7 @@ def screen_of(covered: Covered) -> Screen | None:
     """The quick look at a covered set; ``None`` with categories, or if nobody tells of changes."""
     if any(value.is_inference() for value in covered.buffers()):
         return None
-    kinds = {type(view) for view in covered.each_view}
+    kinds = {type(view) for view in covered.of_inputs}
     if len(covered.other) or not {Balls, Ranges} <= kinds <= {Balls, Ranges, Neighbours, Density}:
         return None
     balls = covered.balls

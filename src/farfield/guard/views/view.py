@@ -30,12 +30,14 @@ class Place(NamedTuple):
         standard: ``(rows, numeric)`` numeric columns in their standard deviations.
         whitened: ``(rows, numeric)`` in units without a kernel.
         reduced: ``(rows, units)`` the same, or principal components of wide inputs.
+        features: ``(rows, features)`` what the network makes of them, if a view looks at that.
     """
 
     rows: Tensor
     standard: Tensor
     whitened: Tensor
     reduced: Tensor
+    features: Tensor | None = None
 
 
 class View(nn.Module, ABC):
@@ -48,6 +50,7 @@ class View(nn.Module, ABC):
             on it.
         floor: The least width, in units of the score.
         plain: How much its reasons say to a reader; the largest is heard first.
+        inner: Whether it looks at what the network makes of rows, and can blame no column.
     """
 
     name: ClassVar[str]
@@ -55,6 +58,7 @@ class View(nn.Module, ABC):
     grows: ClassVar[bool] = False
     floor: ClassVar[float] = 1e-3
     plain: ClassVar[int] = 0
+    inner: ClassVar[bool] = False
     threshold: Tensor
     width: Tensor
 
