@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 
 from benchmarks.parts import data_folder
 from farfield.datasets import half_moons
@@ -133,6 +133,16 @@ def breast_cancer() -> Task:
     near = {"pixels 20% larger": larger, "areas in other units": units}
     settings = {"hidden": (20, 20), "weight_decay": 1e-2, "epochs": 40, "batch_size": 32}
     return _task(rows, data.target, train, test, near, settings)
+
+
+def wine() -> Task:
+    """Wine of two growers by its chemistry; that of a third one as the shift."""
+    data = load_wine()
+    own = np.flatnonzero(data.target < 2)
+    train, test = _split(own)
+    settings = {"hidden": (20, 20), "weight_decay": 1e-2, "epochs": 40, "batch_size": 32}
+    near = {"third grower": data.data[data.target == 2]}
+    return _task(data.data, data.target, train, test, near, settings)
 
 
 def german() -> Task:

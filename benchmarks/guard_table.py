@@ -33,7 +33,8 @@ def render(numbers: dict[str, Any]) -> list[str]:
         "within .005 of it (bold). *Won at*: which `keep` that would take elsewhere, of .98 and "
         ".95, if the loss of likelihood did not count; every share is in the results. *Best of "
         "all* has all other methods too, scores included. "
-        f"{numbers['aside'].capitalize()} was kept aside: no choice was made with it in view. "
+        f"{' and '.join(numbers['aside']).capitalize()} were kept aside: no choice was made with "
+        "them in view. "
         "Clients over 55 and loans over 8,000 are shifts of one column beyond what was trained "
         "on, which a view of ranges sees by its construction."
     )

@@ -196,11 +196,8 @@ def _starts(
         given = torch.from_numpy(model.columns.read(rows)[: SHARE * restarts])
         ways["rows"] = given - mean
     found = {name: _beyond(model, mean, way) for name, way in ways.items()}
-    for place, name in enumerate(covered.names):
-        edge = _edge(covered, place, mean, torch.cat([ways["axes"], random]))
-        if len(edge):
-            found[f"edge of {name}"] = edge
-    return found
+    edges = _edges(covered, mean, torch.cat([ways["axes"], random]))
+    return found | {f"edge of {name}": edge for name, edge in edges.items()}
 
 
 def _beyond(model: GuardedModel | GuardedFunction, mean: Tensor, ways: Tensor) -> Tensor:
@@ -211,14 +208,15 @@ def _beyond(model: GuardedModel | GuardedFunction, mean: Tensor, ways: Tensor) -
     return torch.cat([mean + ways * model.certificate.radius * scale for scale in SCALES])
 
 
-def _edge(covered: Covered, view: int, mean: Tensor, ways: Tensor) -> Tensor:
-    """Places along directions where one view has just reached ``d = 1``, if it does."""
+def _edges(covered: Covered, mean: Tensor, ways: Tensor) -> dict[str, Tensor]:
+    """Places along directions where each view has just reached ``d = 1``, of those that do."""
     t = torch.logspace(-2, 3, LOOKS, dtype=torch.float64)
-    found = []
+    found: dict[str, list[Tensor]] = {}
     with torch.no_grad():
         for way in ways:
             along = mean + t[:, None] * way
-            reached = torch.nonzero(covered.each(along)[:, view] >= 1.0)
-            if len(reached):
-                found.append(along[int(reached[0])])
-    return torch.stack(found) if found else mean.new_zeros(0, len(mean))
+            reached = covered.each(along) >= 1.0
+            for name, each in zip(covered.names, reached.T, strict=True):
+                if bool(each.any()):
+                    found.setdefault(name, []).append(along[int(torch.nonzero(each)[0])])
+    return {name: torch.stack(places) for name, places in found.items()}
