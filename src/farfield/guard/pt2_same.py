@@ -105,7 +105,7 @@ def check_around(
         raise InputError(_OTHER.format(file.torch_version))
     if _shape_of_answer(file) != _shape_of_answer(expected):
         raise InputError("its program returns something else than a guard")
-    _check_apart(own, first, own.nodes[after : len(own.nodes) - rest], match.used)
+    _check_apart(own, [*first, *last], own.nodes[after : len(own.nodes) - rest], match.used)
 
 
 _OTHER = (
@@ -127,14 +127,14 @@ def _shape_of_answer(model: Model) -> list[str]:
 
 
 def _check_apart(
-    own: TakenApart, first: list[SavedNode], model: list[SavedNode], used: set[str]
+    own: TakenApart, guard: list[SavedNode], model: list[SavedNode], used: set[str]
 ) -> None:
     """See that the model in between touches nothing of the guard but the rows."""
     rows = {own.inputs[0]}
-    for node in first:
+    for node in guard:
         if node.target in SAME_VALUE and rows & set(_read(node)):
             rows |= set(_names(node.outputs))
-    taken = used | {name for node in first for name in _names(node.outputs)} - rows
+    taken = used | {name for node in guard for name in _names(node.outputs)} - rows
     for node in model:
         if taken & set(_read(node)):
             raise InputError(f"{node.target} of the model in it reads or writes the guard")
