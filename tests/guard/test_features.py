@@ -16,7 +16,7 @@ from farfield.guard.envelope import Envelope
 from farfield.guard.files import open_guard
 from farfield.guard.members import hold, watched
 from farfield.guard.onnx_file import NO_FEATURES, extend
-from farfield.guard.views.features import MOST_UNITS, Features, Known
+from farfield.guard.views.features import MOST_UNITS, Described, Features
 
 
 class Telling(nn.Module):
@@ -64,7 +64,7 @@ def test_scores_are_distances_from_the_nearest_class():
     rng = np.random.default_rng(0)
     classes = np.repeat([0, 1], 2000)
     values = np.exp(rng.normal(size=(4000, 3)) * 0.1) + 4.0 * classes[:, None]
-    view = Features.fit(Known(values, classes), 10, 0)
+    view = Features.fit(Described(values, classes), 10, 0)
     rooted = np.sqrt(values / np.abs(values).mean())
     means = [rooted[classes == each].mean(axis=0) for each in (0, 1)]
     around = rooted - np.stack(means)[classes]
@@ -78,7 +78,7 @@ def test_scores_are_distances_from_the_nearest_class():
 def test_very_many_features_are_projected_and_still_seen():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(500, MOST_UNITS + 50)) ** 2
-    view = Features.fit(Known(values, np.zeros(500, dtype=int)), 10, 0)
+    view = Features.fit(Described(values, np.zeros(500, dtype=int)), 10, 0)
     assert view.matrix.shape == (MOST_UNITS + 50, MOST_UNITS)
     usual = view.score_of(torch.from_numpy(values)).median()
     strange = torch.from_numpy(values[:1]).clone()
@@ -87,7 +87,7 @@ def test_very_many_features_are_projected_and_still_seen():
 
 
 def test_slopes_are_numbers_where_features_are_zero():
-    view = Features.fit(Known(np.eye(4)[np.arange(40) % 4], np.arange(40) % 2), 10, 0)
+    view = Features.fit(Described(np.eye(4)[np.arange(40) % 4], np.arange(40) % 2), 10, 0)
     zeros = torch.zeros(1, 4, requires_grad=True)
     view.distance(zeros).sum().backward()
     assert torch.isfinite(zeros.grad).all()

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from farfield.data.columns import Columns
 from farfield.guard.covered import Covered
-from farfield.guard.members import Watch
+from farfield.guard.members import Onlooker
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
 from farfield.guard.views.density import Density
-from farfield.guard.views.features import Features, Known
+from farfield.guard.views.features import Described, Features
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
 from farfield.guard.views.units import MetricKind, fit_units, reduce
@@ -47,9 +47,9 @@ class Maker:
     metric: MetricKind | None
     min_rows: int
     seed: int
-    watch: Watch | None = None
+    watch: Onlooker | None = None
 
-    def fit(self, rows: Floats, known: Known | None = None) -> Covered:
+    def fit(self, rows: Floats, known: Described | None = None) -> Covered:
         """Fit all views; none of them is calibrated.
 
         Args:

@@ -22,7 +22,7 @@ from farfield.guard.fit import Maker, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
-from farfield.guard.views.features import Known
+from farfield.guard.views.features import Described
 from farfield.guard.views.ranges import Ranges
 
 Floats = NDArray[np.float64]
@@ -120,7 +120,7 @@ def make(
     return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
 
 
-def _known(maker: Maker, rows: Floats) -> Known | None:
+def _known(maker: Maker, rows: Floats) -> Described | None:
     """What the network makes of rows; ``None`` where that cannot be measured."""
     found = None if maker.watch is None else maker.watch.know(rows)
     return found if found is not None and np.isfinite(found.features).all() else None
@@ -131,7 +131,7 @@ def _features(maker: Maker, rows: Floats) -> Floats | None:
 
 
 def _cross_fit(
-    maker: Maker, rows: Floats, known: Known | None
+    maker: Maker, rows: Floats, known: Described | None
 ) -> tuple[Floats, NDArray[np.intp], Synthetic, Covered]:
     """Scores of rows by views that have not seen them, their positions, and final views."""
     parts: list[Floats] = []

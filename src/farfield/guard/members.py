@@ -22,7 +22,7 @@ from farfield.guard.program_module import (
     traced,
     with_feature,
 )
-from farfield.guard.views.features import Known
+from farfield.guard.views.features import Described
 
 BATCH = 8192
 # A function of rows that returns probabilities, ``(rows, classes)``.
@@ -109,7 +109,7 @@ def hold(model: Any, example: Tensor) -> Held:
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class Onlooker:
     """What a network makes of rows, in its own precision.
 
     Attributes:
@@ -129,7 +129,7 @@ class Watch:
         rows = x.reshape(-1, *self.shape)
         return self.module.both(rows.to(module_dtype(self.module, torch.float64)))
 
-    def know(self, rows: NDArray[np.float64]) -> Known:
+    def know(self, rows: NDArray[np.float64]) -> Described:
         """Features and classes of rows, in batches."""
         features, classes = [], []
         with torch.no_grad():
@@ -138,7 +138,7 @@ class Watch:
                 single = output.numel() == len(output)
                 classes.append(output.reshape(-1) > 0 if single else output.argmax(dim=1))
                 features.append(found.double())
-        return Known(torch.cat(features).numpy(), torch.cat(classes).long().numpy())
+        return Described(torch.cat(features).numpy(), torch.cat(classes).long().numpy())
 
 
 def watched(held: Held) -> Held | None:
@@ -156,12 +156,12 @@ def watched(held: Held) -> Held | None:
     return None if module is None else replace(held, modules=[module])
 
 
-def watch(held: Held) -> Watch | None:
+def watch(held: Held) -> Onlooker | None:
     """How to find out what a held network makes of rows, if it tells."""
     module = held.modules[0]
     if not isinstance(module, ProgramModule) or module.feature is None:
         return None
-    return Watch(module, held.input_shape)
+    return Onlooker(module, held.input_shape)
 
 
 def analysed(held: Held, modules: list[nn.Module]) -> Network:

@@ -20,8 +20,8 @@ from farfield.guard.function import GuardedFunction
 from farfield.guard.make import Draft, Goal, make
 from farfield.guard.members import (
     Held,
+    Onlooker,
     Predict,
-    Watch,
     hold,
     own_probabilities,
     predictor,
@@ -202,7 +202,7 @@ def _made(
     classes: int,
     ask: Callable[[NDArray[np.intp]], Floats],
     spread: float = 0.0,
-    look: Watch | None = None,
+    look: Onlooker | None = None,
 ) -> Draft:
     """Divide rows into those to fit on and those to count, and make a guard."""
     _check_rows(rows, options.min_rows)

@@ -28,15 +28,15 @@ LEAST_VARIANCE = 1e-3
 ROUNDED = 1e-4
 
 
-class Known(NamedTuple):
+class Described(NamedTuple):
     """What a network makes of rows: features ``(rows, features)``, classes ``(rows,)``."""
 
     features: Floats
     classes: NDArray[np.intp]
 
-    def at(self, places: NDArray[np.intp]) -> Known:
+    def at(self, places: NDArray[np.intp]) -> Described:
         """The same of some rows."""
-        return Known(self.features[places], self.classes[places])
+        return Described(self.features[places], self.classes[places])
 
 
 @final
@@ -63,7 +63,7 @@ class Features(View):
         self.register_buffer("centres", centres.double())
 
     @classmethod
-    def fit(cls, known: Known, min_rows: int, seed: int) -> Features:
+    def fit(cls, known: Described, min_rows: int, seed: int) -> Features:
         """Whiten what features vary around the means of classes."""
         scale = float(np.abs(known.features).mean()) or 1.0
         rooted = _root(torch.from_numpy(known.features) / scale).numpy()
