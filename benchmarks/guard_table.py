@@ -45,9 +45,9 @@ def render(numbers: dict[str, Any]) -> list[str]:
         lines += [
             "",
             "Guards were measured again when their calibration changed, with the same networks, "
-            "rows and seeds. From the run before are all other methods, and the guard itself on "
-            f"{', '.join(before['guards'])}; what fewer kept rows would reach on "
-            f"{', '.join(before['fewer kept'])}.",
+            "rows and seeds. From the run before are all other methods (but on wine), and guards "
+            f"on {'; '.join(before['guards'])}; what fewer kept rows would reach on "
+            f"{'; '.join(before['fewer kept'])}.",
         ]
     if numbers.get("from_an_earlier_run"):
         names = "; ".join(numbers["from_an_earlier_run"])
