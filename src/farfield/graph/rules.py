@@ -1,7 +1,7 @@
 """The rule table: what each ATen operation *is*, whatever one wants to compute about it.
 
-Every operation of a piecewise-linear network is one of four things, and a domain (plain germs,
-germs with error bounds, rational germs) only has to know these four:
+Every operation of a model that can be followed is one of six things, and a domain (plain germs,
+germs with error bounds, rational germs) only has to know these six:
 
 ``Affine``
     linear in the data plus an offset: ``W x + c``; copying and moving count as well.
@@ -11,6 +11,11 @@ germs with error bounds, rational germs) only has to know these four:
     the largest of several candidates: max pooling and relatives; the smallest with signs turned.
 ``Smooth``
     a function of one number with known asymptotes, applied to every element: sigmoid, GELU.
+``Steps``
+    piecewise-constant functions of single columns: the splits of trees, encoders, bins.
+``RowFunction``
+    a function of a whole row that has a limit along every ray, or is only asked at rest: what
+    trees make of the outcomes of their splits, softmax inside of a model, kernels, neighbours.
 
 A rule reads an operation's arguments and says which of these it is. :data:`RULES` maps ATen
 overloads to rules; ``docs/rules.md`` is generated from it.
@@ -23,12 +28,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from farfield.graph.ranges import Lower, Range, Refusal, first_of, outside
 
 V = TypeVar("V")
-Kind = Literal["copy", "affine", "piecewise affine", "largest", "smooth"]
+Kind = Literal["copy", "affine", "piecewise affine", "largest", "smooth", "steps", "row function"]
 Number = float | Fraction
 Side = Literal[-1, 0, 1]
 # Functions that jump by less count as smooth: the value is off by at most this at the very jump.
@@ -109,6 +115,138 @@ class Smooth:
     jump: Number | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Piecewise-constant functions of single columns, with jumps.
+
+    Output ``i`` looks at column ``columns[i]`` alone. Its breaks cut the line into intervals, each
+    of which holds its upper end: a value ``x`` lies in interval ``k`` if ``k`` breaks are below it.
+    Comparisons that a model makes otherwise (``<``, in single precision) are brought to this form
+    when it is read, so that ties are decided as the model decides them.
+
+    Attributes:
+        columns: ``(outputs,)`` whole numbers.
+        breaks: The breaks of all outputs one after another, increasing within each.
+        offsets: ``(outputs + 1,)`` where those of each output start.
+        values: The values on the intervals, one more than there are breaks for each output.
+        missing: ``(outputs,)`` the value where ``x`` is NaN; NaN if that may not be.
+    """
+
+    columns: Tensor
+    breaks: Tensor
+    offsets: Tensor
+    values: Tensor
+    missing: Tensor
+
+    @classmethod
+    def of(cls, outputs: Sequence[tuple[int, Sequence[float], Sequence[float], float]]) -> Steps:
+        """Make them of columns, breaks, values and the value of what is missing.
+
+        >>> halves = Steps.of([(0, [0.0], [-1.0, 1.0], 0.0)])
+        >>> halves(torch.tensor([[-2.0], [0.0], [3.0], [torch.nan]])).flatten().tolist()
+        [-1.0, -1.0, 1.0, 0.0]
+        """
+        columns, breaks, values, missing = [], [], [], []
+        for column, ends, heights, absent in outputs:
+            at = torch.as_tensor(ends, dtype=torch.float64)
+            height = torch.as_tensor(heights, dtype=torch.float64)
+            if len(height) != len(at) + 1 or bool((at.diff() <= 0).any()):
+                raise ValueError("steps need increasing breaks and one value more than breaks")
+            jumps = height.diff() != 0
+            columns.append(column)
+            breaks.append(at[jumps])
+            values.append(height[torch.cat([torch.tensor([True]), jumps])])
+            missing.append(absent)
+        sizes = torch.tensor([0, *(len(each) for each in breaks)])
+        return cls(
+            torch.tensor(columns, dtype=torch.int64),
+            torch.cat(breaks) if breaks else torch.zeros(0, dtype=torch.float64),
+            sizes.cumsum(0),
+            torch.cat(values) if values else torch.zeros(0, dtype=torch.float64),
+            torch.tensor(missing, dtype=torch.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Evaluate on ``(rows, columns)``, ``(rows, outputs)``."""
+        chosen = rows.double()[:, self.columns]
+        places = self.intervals(chosen)
+        found = self.heights(places)
+        absent = torch.isnan(chosen)
+        if bool(absent.any()):
+            found = torch.where(absent, self.missing, found)
+        return found.to(rows.dtype)
+
+    def intervals(self, chosen: Tensor) -> Tensor:
+        """``(rows, outputs)`` the interval that each value lies in; NaN in the last."""
+        flat = chosen.T.contiguous()
+        places = torch.empty(flat.shape, dtype=torch.int64)
+        bounds = self.offsets.tolist()
+        for output in range(len(self)):
+            own = self.breaks[bounds[output] : bounds[output + 1]]
+            places[output] = torch.searchsorted(own, flat[output])
+        return places.T
+
+    def heights(self, places: Tensor) -> Tensor:
+        """``(rows, outputs)`` the values on given intervals."""
+        first = self.offsets[:-1] + torch.arange(len(self))
+        return self.values[first + places]
+
+    @property
+    def ends(self) -> Tensor:
+        """``(2, outputs)`` the first and the last break of each output; NaN where it has none."""
+        some = self.offsets.diff() > 0
+        found = self.breaks.new_full((2, len(self)), torch.nan)
+        found[0, some] = self.breaks[self.offsets[:-1][some]]
+        found[1, some] = self.breaks[self.offsets[1:][some] - 1]
+        return found
+
+    def __repr__(self) -> str:
+        """Say which steps these are: no two programs with different ones are alike."""
+        return f"Steps({len(self)} outputs, {len(self.breaks)} breaks, {id(self):#x})"
+
+
+class RowFunction:
+    """A function of a whole row, ``(rows, n)`` to ``(rows, m)``, that has a limit along rays.
+
+    Subclasses that are asked at rest alone, behind steps, leave :meth:`limit` as it is.
+    """
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Evaluate."""
+        raise NotImplementedError
+
+    def limit(self, slope: Tensor, intercept: Tensor) -> Tensor | None:
+        """The limit of ``f(intercept + t * slope)`` for ``t`` to infinity.
+
+        Args:
+            slope: ``(rays, n)``; rays all of whose slopes are zero are not given.
+            intercept: ``(rays, n)``.
+
+        Returns:
+            ``(rays, m)``, NaN where there is none; ``None`` if it is not known.
+        """
+        return None
+
+    def settles(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """``(rays,)`` from which ``t`` on the function equals its limit; infinite if never."""
+        return slope.new_full((len(slope),), torch.inf)
+
+    @property
+    def error(self) -> float:
+        """A bound on the rounding error of each value at rest, relative to the largest of a row.
+
+        Infinite if there is none; then nothing behind it is certified.
+        """
+        return float("inf")
+
+    def __repr__(self) -> str:
+        """Say which function this is: no two programs with different ones are alike."""
+        return f"{type(self).__name__}({id(self):#x})"
+
+
 Places = Callable[[], Sequence[Tensor]]
 
 
@@ -130,6 +268,12 @@ class Domain(Protocol[V]):
 
     def smooth(self, value: V, curve: Smooth) -> V:
         """Apply a smooth function to every element."""
+
+    def steps(self, value: V, steps: Steps) -> V:
+        """Apply piecewise-constant functions of single columns."""
+
+    def row_function(self, value: V, function: RowFunction) -> V:
+        """Apply a function of a whole row that has a limit."""
 
     def constant(self, tensor: Tensor) -> V:
         """Lift a constant that carries the rows' dimension."""

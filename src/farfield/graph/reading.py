@@ -1,0 +1,160 @@
+"""Programs written by hand: what readers of classical models put together, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farfield.graph.program import CodePlace, Program, Ref, Step
+from farfield.graph.rules import RowFunction, Steps
+from farfield.graph.stepwise import apply_row, fill_missing, take_steps
+
+aten = torch.ops.aten
+# What the output of a model is: logits, to be put through a softmax, or probabilities as they are.
+Link = Literal["softmax", "identity"]
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """A column of the table that a model takes.
+
+    Attributes:
+        name: Its name, or ``None`` if the model does not know it.
+        categories: The values of a category, in the order of their codes: such a column goes in
+            as the code, 0, 1, ..., and is moved between its values; ``None`` for numbers.
+        missing: Whether values may be missing: NaN among numbers, and among codes.
+    """
+
+    name: str | None = None
+    categories: tuple[Any, ...] | None = None
+    missing: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A model as it was read.
+
+    Attributes:
+        program: From input columns to outputs.
+        constants: Its weights.
+        link: What the outputs are.
+        labels: The names of the classes, in the order of the outputs.
+        columns: What goes in; ``None`` if nothing is known but the number.
+        notes: What the user may want to know.
+    """
+
+    program: Program
+    constants: Mapping[str, Tensor]
+    link: Link = "softmax"
+    labels: tuple[Any, ...] | None = None
+    columns: tuple[InputColumn, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a program that is being written: ``(rows, width)``."""
+
+    name: str
+    width: int
+
+
+@dataclass
+class Writer:
+    """Writes a program. Values go in and come out, so that models can branch and meet again.
+
+    Args:
+        columns: How many columns the input has.
+    """
+
+    columns: int
+    steps: list[Step] = field(default_factory=list)
+    constants: dict[str, Tensor] = field(default_factory=dict)
+    source: CodePlace = field(default_factory=CodePlace)
+    _width: int = 0
+
+    @property
+    def input(self) -> Value:
+        """What the program starts from."""
+        return Value("x", self.columns)
+
+    def constant(self, values: Any, dtype: Any = np.float64) -> Ref:
+        """Keep an array of weights."""
+        name = f"c{len(self.constants)}"
+        self.constants[name] = torch.from_numpy(np.array(values, dtype=dtype))
+        return Ref(name)
+
+    def step(self, target: Any, value: Value, *args: Any, width: int | None = None) -> Value:
+        """Write one operation on a value; the result has the same width unless told."""
+        return self._write(target, (Ref(value.name), *args), width or value.width)
+
+    def _write(self, target: Any, args: tuple[Any, ...], width: int) -> Value:
+        name = f"v{len(self.steps)}"
+        step = Step(name, target, args, source=self.source, shape=(-1, width))
+        self.steps.append(step)
+        self._width = max(self._width, width)
+        return Value(name, width)
+
+    def linear(self, value: Value, weight: Any, bias: Any = None) -> Value:
+        """``weight @ x + bias`` with ``weight`` of shape ``(outputs, inputs)``."""
+        matrix = np.asarray(weight, dtype=np.float64)
+        offset = np.zeros(len(matrix)) if bias is None else np.broadcast_to(bias, len(matrix))
+        args = (self.constant(matrix), self.constant(offset))
+        return self.step(aten.linear.default, value, *args, width=len(matrix))
+
+    def scale(self, value: Value, factors: Any) -> Value:
+        """Multiply columns."""
+        return self.step(aten.mul.Tensor, value, self.constant(factors))
+
+    def shift(self, value: Value, offsets: Any) -> Value:
+        """Add to columns."""
+        return self.step(aten.add.Tensor, value, self.constant(offsets))
+
+    def select(self, value: Value, places: Any) -> Value:
+        """Take some columns, in any order."""
+        chosen = np.asarray(places, dtype=np.int64)
+        if np.array_equal(chosen, np.arange(value.width)):
+            return value
+        where = self.constant(chosen, np.int64)
+        return self.step(aten.index_select.default, value, 1, where, width=len(chosen))
+
+    def concatenate(self, *values: Value) -> Value:
+        """Put values beside one another."""
+        if len(values) == 1:
+            return values[0]
+        width = sum(each.width for each in values)
+        return self._write(aten.cat.default, ([Ref(each.name) for each in values], 1), width)
+
+    def add(self, first: Value, second: Value) -> Value:
+        """Add two values of one width."""
+        return self._write(aten.add.Tensor, (Ref(first.name), Ref(second.name)), first.width)
+
+    def take_steps(self, value: Value, steps: Steps) -> Value:
+        """Apply piecewise-constant functions of single columns."""
+        return self.step(take_steps, value, steps, width=len(steps))
+
+    def apply(self, value: Value, function: RowFunction, width: int) -> Value:
+        """Apply a function of whole rows."""
+        return self.step(apply_row, value, function, width=width)
+
+    def fill(self, value: Value, fills: Any) -> Value:
+        """Put numbers where values are missing."""
+        return self.step(fill_missing, value, self.constant(fills))
+
+    def program(self, output: Value) -> Program:
+        """What was written so far, up to a value."""
+        if output.name == "x":
+            output = self.step(aten.alias.default, output)
+        return Program(
+            steps=tuple(self.steps),
+            input="x",
+            output=output.name,
+            input_shape=(self.columns,),
+            output_shape=(output.width,),
+            width=max(self.columns, self._width),
+        )

@@ -1,0 +1,34 @@
+"""Softmax inside of a model: the limit of probabilities of logits that move."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from farfield.graph.rules import RowFunction
+
+
+class Softmax(RowFunction):
+    """Probabilities of logits; of one logit ``f``, those of ``(0, f)`` are two columns."""
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Evaluate."""
+        return torch.softmax(rows, dim=-1)
+
+    def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Share one among the logits that grow fastest, by their intercepts."""
+        leading = slope == slope.amax(dim=-1, keepdim=True)
+        return torch.softmax(intercept.masked_fill(~leading, -torch.inf), dim=-1)
+
+    def settles(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """From the start where all logits grow alike; never elsewhere."""
+        alike = (slope == slope[:, :1]).all(dim=-1)
+        return torch.where(alike, 0.0, torch.inf).to(slope)
+
+    @property
+    def error(self) -> float:
+        """Some roundings of numbers of at most one."""
+        return 1e-14
+
+
+SOFTMAX = Softmax()
