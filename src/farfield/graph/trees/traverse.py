@@ -1,0 +1,208 @@
+"""Walk rows through an ensemble of trees, all trees at once, level by level.
+
+A split only asks on which side of a threshold its column is. So columns are first turned into
+*codes*, by steps: a code counts the thresholds below the value. What NaN and zero count as, and
+sets of categories, differ from split to split; so a column has one code for each way in which
+splits look at it. Children stand side by side, and a leaf leads to itself: a level of all trees
+and many rows is four look-ups and a comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farfield.errors import CaptureError
+from farfield.graph.reading import Value, Writer
+from farfield.graph.rules import RowFunction, Steps
+from farfield.graph.trees.ensemble import TreeEnsemble
+
+# How many (row, tree) pairs are walked together: what stays in the second cache.
+BLOCK = 1 << 16
+# More nodes, or codes of a block, than 32 bits can count.
+MOST = 2**31 - 1
+# What LightGBM takes for zero.
+ZERO = float(np.float32(1e-35))
+
+
+def write_trees(writer: Writer, value: Value, ensemble: TreeEnsemble) -> Value:
+    """Write an ensemble into a program: codes of columns, then what the leaves add up to."""
+    steps, packed = pack(ensemble)
+    return writer.apply(writer.take_steps(value, steps), packed, ensemble.outputs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PackedTrees(RowFunction):
+    """What an ensemble makes of the codes of a row. Whole numbers have 32 bits, for speed.
+
+    Attributes:
+        code: ``(nodes,)`` which code a node looks at.
+        limit: ``(nodes,)`` the largest code that goes left; at leaves all do.
+        left: ``(nodes,)`` the left child, its neighbour being the right one; a leaf's is itself.
+        leaf: ``(nodes,)`` the number of a leaf.
+        roots: ``(trees,)``.
+        depth: How many levels the deepest tree has below its root.
+        values: ``(leaves, width)``.
+        output: ``(trees,)`` the first output that a tree adds to.
+        base: ``(outputs,)``.
+    """
+
+    code: Tensor
+    limit: Tensor
+    left: Tensor
+    leaf: Tensor
+    roots: Tensor
+    depth: int
+    values: Tensor
+    output: Tensor
+    base: Tensor
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Add up the leaves that rows of codes end in, ``(rows, outputs)``."""
+        out = torch.empty(len(rows), len(self.base), dtype=torch.float64)
+        size = max(1, BLOCK // len(self.roots))
+        for first in range(0, len(rows), size):
+            part = slice(first, first + size)
+            out[part] = self._sums(self.leaves(rows[part]))
+        return out.to(rows)
+
+    def leaves(self, codes: Tensor) -> Tensor:
+        """``(rows, trees)`` the leaf that each row ends in."""
+        rows, width = codes.shape
+        flat = codes.to("cpu", torch.int32).reshape(-1)
+        start = (torch.arange(rows, dtype=torch.int32) * width).repeat_interleave(len(self.roots))
+        node = self.roots.repeat(rows)
+        for _ in range(self.depth):
+            place = self.code.index_select(0, node).add_(start)
+            right = flat.index_select(0, place) > self.limit.index_select(0, node)
+            node = self.left.index_select(0, node).add_(right)
+        return self.leaf.index_select(0, node).reshape(rows, -1)
+
+    def _sums(self, leaves: Tensor) -> Tensor:
+        """Add up values, ``(rows, outputs)``."""
+        width = self.values.shape[1]
+        heights = self.values.index_select(0, leaves.reshape(-1)).reshape(*leaves.shape, width)
+        if width == len(self.base):
+            return heights.sum(dim=1) + self.base
+        out = self.base.repeat(len(leaves), 1)
+        for place in range(width):
+            out.index_add_(1, self.output + place, heights[..., place])
+        return out
+
+    @property
+    def error(self) -> float:
+        """Rounding of a sum over trees, next to the sum of the sizes of the largest leaves."""
+        return 2.0**-52 * (len(self.roots) + 2)
+
+
+def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
+    """Turn an ensemble into codes of columns and a walk over them."""
+    if len(ensemble.feature) > MOST or ensemble.trees * len(ensemble.base) > MOST:
+        raise CaptureError(f"the ensemble is too large: {len(ensemble.feature)} nodes")
+    code, limit, steps = _codes(ensemble)
+    order, position, depth = _side_by_side(ensemble)
+    inner = ensemble.feature[order] >= 0
+    here = np.arange(len(order))
+    child = np.where(inner, position[np.where(inner, ensemble.left[order], 0)], here)
+    packed = PackedTrees(
+        code=_short(np.where(inner, code[order], 0)),
+        limit=_short(np.where(inner, limit[order], MOST)),
+        left=_short(child),
+        leaf=_short(np.where(inner, 0, ensemble.left[order])),
+        roots=_short(position[ensemble.roots]),
+        depth=depth,
+        values=torch.from_numpy(ensemble.values),
+        output=torch.from_numpy(ensemble.output.astype(np.int64)),
+        base=torch.from_numpy(ensemble.base),
+    )
+    return steps, packed
+
+
+def _short(numbers: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(numbers.astype(np.int32))
+
+
+def _side_by_side(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Order nodes tree by tree, children side by side; where each node is then, and the depth."""
+    level = ensemble.roots.astype(np.int64)
+    tree = np.arange(len(level))
+    levels, trees = [level], [tree]
+    while True:
+        inner = ensemble.feature[level] >= 0
+        level, tree = level[inner], tree[inner]
+        if not len(level):
+            break
+        level = np.stack([ensemble.left[level], ensemble.right[level]], axis=1).reshape(-1)
+        level, tree = level.astype(np.int64), tree.repeat(2)
+        levels.append(level)
+        trees.append(tree)
+    order = np.concatenate(levels)[np.argsort(np.concatenate(trees), kind="stable")]
+    position = np.zeros(len(ensemble.feature), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return order, position, len(levels) - 1
+
+
+def _codes(
+    ensemble: TreeEnsemble,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Steps]:
+    """One code for each way to look at a column; for each node its code, and what goes left."""
+    inner = ensemble.feature >= 0
+    plain = inner & (ensemble.category < 0)
+    code = np.zeros(len(ensemble.feature), dtype=np.int64)
+    limit = np.zeros(len(ensemble.feature), dtype=np.int64)
+    outputs: list[tuple[int, Any, Any, float]] = []
+    look = 4 * ensemble.feature.astype(np.int64) + 2 * ensemble.zero_missing + ensemble.missing_left
+    for kind in np.unique(look[plain]).tolist():
+        nodes = np.flatnonzero(plain & (look == kind))
+        breaks, place = np.unique(ensemble.threshold[nodes], return_inverse=True)
+        code[nodes], limit[nodes] = len(outputs), place
+        outputs.append(_thresholds(kind // 4, breaks, bool(kind & 2), left=bool(kind & 1)))
+    sets = np.flatnonzero(inner & (ensemble.category >= 0))
+    kinds, place = np.unique(
+        np.stack([ensemble.feature, ensemble.category, ensemble.missing_left], axis=1)[sets],
+        axis=0,
+        return_inverse=True,
+    )
+    code[sets] = len(outputs) + place.reshape(-1)
+    for column, members, left in kinds.tolist():
+        outputs.append(_membership(column, ensemble.sets[members], left=bool(left)))
+    return code, limit, Steps.of(outputs)
+
+
+def _thresholds(
+    column: int, breaks: NDArray[np.float64], zero: bool, *, left: bool
+) -> tuple[int, Any, Any, float]:
+    """Count thresholds below a value; what is missing is below or above all of them."""
+    absent = 0.0 if left else float(len(breaks))
+    if not zero:
+        return column, breaks, np.arange(len(breaks) + 1.0), absent
+    low, high = np.nextafter(-ZERO, -np.inf), ZERO
+    outside = breaks[(breaks < low) | (breaks > high)]
+    ends = np.unique(np.concatenate([outside, [low, high]]))
+    # On each interval count the breaks below its upper end; zero itself goes with the missing.
+    heights = np.searchsorted(breaks, np.append(ends, np.inf)).astype(float)
+    heights[np.flatnonzero(ends == high)[0]] = absent
+    return column, ends, heights, absent
+
+
+def _membership(column: int, members: frozenset[int], *, left: bool) -> tuple[int, Any, Any, float]:
+    """0 for the categories of a set, 1 for all others: ``k <= x < k + 1`` is category ``k``."""
+    inside = sorted(members)
+    ends: list[float] = []
+    heights = [1.0]
+    for member in inside:
+        start = float(np.nextafter(float(member), -np.inf))
+        if ends and ends[-1] == start:
+            ends.pop()
+            heights.pop()
+        else:
+            ends.append(start)
+            heights.append(0.0)
+        ends.append(float(np.nextafter(member + 1.0, -np.inf)))
+        heights.append(1.0)
+    return column, ends, heights, 0.0 if left else 1.0
