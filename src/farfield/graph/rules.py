@@ -236,9 +236,9 @@ class RowFunction:
 
     @property
     def error(self) -> float:
-        """A bound on the rounding error of each value at rest, relative to the largest of a row.
+        """A bound on the rounding error of each value at rest; infinite if none is known.
 
-        Infinite if there is none; then nothing behind it is certified.
+        Then nothing behind the function is certified.
         """
         return float("inf")
 

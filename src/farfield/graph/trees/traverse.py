@@ -42,7 +42,7 @@ class PackedTrees(RowFunction):
 
     Attributes:
         code: ``(nodes,)`` which code a node looks at.
-        limit: ``(nodes,)`` the largest code that goes left; at leaves all do.
+        most: ``(nodes,)`` the largest code that goes left; at leaves all do.
         left: ``(nodes,)`` the left child, its neighbour being the right one; a leaf's is itself.
         leaf: ``(nodes,)`` the number of a leaf.
         roots: ``(trees,)``.
@@ -53,7 +53,7 @@ class PackedTrees(RowFunction):
     """
 
     code: Tensor
-    limit: Tensor
+    most: Tensor
     left: Tensor
     leaf: Tensor
     roots: Tensor
@@ -79,7 +79,7 @@ class PackedTrees(RowFunction):
         node = self.roots.repeat(rows)
         for _ in range(self.depth):
             place = self.code.index_select(0, node).add_(start)
-            right = flat.index_select(0, place) > self.limit.index_select(0, node)
+            right = flat.index_select(0, place) > self.most.index_select(0, node)
             node = self.left.index_select(0, node).add_(right)
         return self.leaf.index_select(0, node).reshape(rows, -1)
 
@@ -96,8 +96,9 @@ class PackedTrees(RowFunction):
 
     @property
     def error(self) -> float:
-        """Rounding of a sum over trees, next to the sum of the sizes of the largest leaves."""
-        return 2.0**-52 * (len(self.roots) + 2)
+        """Rounding of a sum over trees, of leaves that are as large as any."""
+        largest = float(self.values.abs().max()) * len(self.roots) + float(self.base.abs().max())
+        return 2.0**-52 * (len(self.roots) + 2) * largest
 
 
 def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
@@ -111,7 +112,7 @@ def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
     child = np.where(inner, position[np.where(inner, ensemble.left[order], 0)], here)
     packed = PackedTrees(
         code=_short(np.where(inner, code[order], 0)),
-        limit=_short(np.where(inner, limit[order], MOST)),
+        most=_short(np.where(inner, limit[order], MOST)),
         left=_short(child),
         leaf=_short(np.where(inner, 0, ensemble.left[order])),
         roots=_short(position[ensemble.roots]),
