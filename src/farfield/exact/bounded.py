@@ -24,7 +24,7 @@ from torch import Tensor
 
 from farfield.exact.germ import Germ, GermDomain, is_relu, kink, shifted
 from farfield.exact.leads import SLACK, Leads, tournament, turned
-from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
 ROUNDOFF = 2.0**-53
 # Products below this may have lost digits to underflow on the way to the error bound.
@@ -197,6 +197,45 @@ class BoundedDomain(GermDomain):
         self._doubt_underflow(at_rest, torch.stack([torch.ones_like(absent), absent]))
         at_rest[1] += FUNCTION_ERROR * result.intercept.abs()
         return BoundedGerm(result.parts, torch.where(still, at_rest, moved).flatten(0, 1))
+
+    def steps(self, value: Germ, steps: Steps) -> BoundedGerm:
+        """Prove the interval that each column ends up in."""
+        bounded = _bounded(value)
+        slope, intercept = bounded.pair[:, :, steps.columns]
+        slope_error, intercept_error = bounded.error_pair[:, :, steps.columns]
+        still = slope == 0
+        self._require(torch.where(still, slope_error == 0, slope.abs() > slope_error))
+        doubt = intercept_error * SLACK
+        low, high = (
+            torch.nextafter(intercept + side * doubt, side * torch.full_like(doubt, torch.inf))
+            for side in (-1, 1)
+        )
+        sides = [steps.intervals(torch.where(doubt == 0, intercept, end)) for end in (low, high)]
+        self._require(~still | (sides[0] == sides[1]))
+        first, last = steps.ends.to(slope)
+        ends = torch.where(slope > 0, last, first)
+        turn = slope.sign() * (~ends.isnan())
+        gap = (intercept - torch.nan_to_num(ends)) * turn
+        parts = (slope.abs(), gap, slope_error, intercept_error)
+        leads = Leads.of(self.rays, *(part * turn.abs() for part in parts))
+        self._enclose(leads, leads.margins()[1])
+        result = super().steps(value, steps).parts
+        return BoundedGerm(result, torch.zeros_like(result))
+
+    def steps_from_above(self, value: Germ, steps: Steps) -> tuple[BoundedGerm, Tensor]:
+        """Values on intervals are exact."""
+        result, tie = super().steps_from_above(value, steps)
+        return BoundedGerm(result.parts, torch.zeros_like(result.parts)), tie
+
+    def row_function(self, value: Germ, function: RowFunction) -> BoundedGerm:
+        """Bound the rounding of what is at rest and exact; nothing else is proven."""
+        bounded = _bounded(value)
+        exact = ((bounded.slope == 0) & (bounded.error_pair == 0).all(dim=0)).all(dim=1)
+        self.certain = self.certain & exact
+        result = super().row_function(value, function).parts
+        error = torch.zeros_like(result)
+        error[self.rays :] = function.error
+        return BoundedGerm(result, error)
 
     def choose(self, condition: Tensor, yes: Germ, no: Germ) -> BoundedGerm:
         """Take one value and its bound where a condition holds, another elsewhere."""

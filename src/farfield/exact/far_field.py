@@ -28,7 +28,8 @@ class FarField:
         reach: ``(instances, rays)`` the ``t`` at which the last unit settles: from there on every
             logit is ``slope * t + intercept``. Infinite where ``asymptotic``.
         asymptotic: ``(instances, rays)`` whether smooth activations only approach their limits.
-        leading: ``(instances, rays, classes)`` the classes whose logits grow fastest.
+        leading: ``(instances, rays, classes)`` the classes whose logits grow fastest; of a model
+            that has probabilities only, those whose probability is not zero.
         certified: ``(instances, rays)`` whether every decision is proven: ``leading``, ``winner``,
             and the piece that every unit ends on; ``None`` if not asked. ``reach`` is a number and
             not a decision: ``reach_bounds`` is what is proven about it.
@@ -81,7 +82,7 @@ class FarField:
     @property
     def constant(self) -> Tensor:
         """``(instances, rays)`` whether all logits grow alike: the probabilities stay put."""
-        return self.leading.all(dim=-1)
+        return (self.slope == self.slope[..., :1]).all(dim=-1)
 
     @property
     def votes(self) -> Tensor:

@@ -9,7 +9,9 @@ of the network (is this unit active? which element wins this maximum?) can be re
 * a piecewise-affine function takes the piece that the germ ends up in;
 * the largest of several germs is the lexicographically largest;
 * a smooth function takes its asymptote where the slope is not zero, and acts on the intercept
-  where it is.
+  where it is;
+* steps take their first or last value where the slope is not zero, and a function of a whole row
+  its own limit where any is not.
 
 Along the way the domain notes ``reach``, the last ``t`` at which any decision still changes.
 """
@@ -22,7 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+from farfield.errors import UnsupportedOperation
+from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,45 @@ class GermDomain:
         settled = curve.function(torch.where(still, intercept, 0.0))
         moved = torch.stack([slope * factor, intercept * factor + offset])
         return Germ.of(torch.where(still, torch.stack([torch.zeros_like(slope), settled]), moved))
+
+    def steps(self, value: Germ, steps: Steps) -> Germ:
+        """Take the value on the interval that each column ends up in."""
+        self.watch(value)
+        slope, intercept = value.slope[:, steps.columns], value.intercept[:, steps.columns]
+        far = torch.where(slope > 0, torch.inf, -torch.inf).to(slope)
+        heights = steps.heights(steps.intervals(torch.where(slope == 0, intercept, far).double()))
+        first, last = steps.ends.to(slope)
+        crossing = (torch.where(slope > 0, last, first) - intercept) / slope
+        self.note(crossing.masked_fill((slope == 0) | crossing.isnan(), 0.0))
+        return Germ.of(torch.stack([torch.zeros_like(slope), heights.to(slope)]))
+
+    def steps_from_above(self, value: Germ, steps: Steps) -> tuple[Germ, Tensor]:
+        """The same for values that come from above, and ``(rays, outputs)`` where that matters."""
+        slope, intercept = value.slope[:, steps.columns], value.intercept[:, steps.columns]
+        above = torch.nextafter(intercept, torch.full_like(intercept, torch.inf)).double()
+        places = steps.intervals(above)
+        tie = (slope == 0) & (places != steps.intervals(intercept.double()))
+        heights = steps.heights(places).to(slope)
+        return Germ.of(torch.stack([torch.zeros_like(slope), heights])), tie
+
+    def row_function(self, value: Germ, function: RowFunction) -> Germ:
+        """Take the limit of rows that move, and the function itself of rows at rest."""
+        self.watch(value)
+        slope, intercept = value.slope, value.intercept
+        moving = (slope != 0).any(dim=1)
+        values = function(torch.where(moving[:, None], 0.0, intercept))
+        if bool(moving.any()):
+            limit = function.limit(slope[moving], intercept[moving])
+            if limit is None or bool(limit.isnan().any()):
+                raise UnsupportedOperation(
+                    f"{type(function).__name__} has no known limit of values that keep growing"
+                )
+            values[moving] = limit.to(values)
+            when = function.settles(slope[moving], intercept[moving]).to(values)
+            never = torch.isinf(when)
+            self.asymptotic[moving] |= never
+            self.reach[moving] = torch.maximum(self.reach[moving], when.masked_fill(never, 0.0))
+        return Germ.of(torch.stack([torch.zeros_like(values), values]))
 
     def compare(self, value: Germ, threshold: Number) -> Tensor:
         """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""

@@ -138,9 +138,12 @@ def _store(
     """Write one chunk."""
     members = group.where
     slope, intercept = (network.as_classes(each) for each in (walked.slope, walked.intercept))
+    leading = slope == slope.amax(dim=-1, keepdim=True)
+    if network.link == "identity":
+        intercept, leading = _as_logarithms(slope, intercept)
     far.slope[members, part], far.intercept[members, part] = slope, intercept
     far.reach[members, part], far.asymptotic[members, part] = walked.reach, walked.asymptotic
-    far.leading[members, part] = slope == slope.amax(dim=-1, keepdim=True)
+    far.leading[members, part] = leading
     if (
         walked.certain is None
         or walked.slope_error is None
@@ -159,6 +162,14 @@ def _store(
     certain = walked.certain & ~walked.undecided
     far.certified[members, part] = certain & winner_proven(slope, intercept, *errors)
     far.reach_bounds[:, members, part] = walked.enclosure.transpose(0, 1)
+
+
+def _as_logarithms(slope: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    """Write probabilities as logits at rest; those that are zero do not lead."""
+    if bool((slope != 0).any()):
+        raise AssertionError("probabilities cannot grow")
+    leading = p > 0
+    return torch.log(torch.where(leading, p, 1.0)), leading
 
 
 def _cut(rows: Tensor, part: slice, rays: int) -> Tensor:

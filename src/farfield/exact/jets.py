@@ -16,7 +16,15 @@ import torch
 from torch import Tensor
 
 from farfield.exact.germ import is_relu
-from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Number,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,14 @@ class JetDomain(Undivided, ABC):
         """All candidates, turned over for a minimum, ``(candidates, numbers, rows, units)``."""
         parts = [self.current(each) for each in candidates]
         return torch.stack([part.reshape(*part.shape[:2], -1) for part in parts]) * sign
+
+    def steps(self, value: Jet, steps: Steps) -> Jet:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: Jet, function: RowFunction) -> Jet:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
 
     def smooth(self, value: Jet, curve: Smooth) -> Jet:
         """Refuse: a smooth function has no affine pieces."""

@@ -61,8 +61,8 @@ class _Recorder:
 def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> str | None:
     """Why an operation cannot be followed, if it cannot."""
     rule = RULES[step.target]
-    if rule.kind == "smooth":
-        return "smooth"
+    if rule.kind in ("smooth", "steps", "row function"):
+        return rule.kind
     if rule.kind != "piecewise affine" or not continuous:
         return None
     value = SimpleNamespace(shape=step.shape)

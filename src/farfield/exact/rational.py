@@ -11,6 +11,7 @@ A smooth function at rest (slope zero) has no rational value: such rays stay und
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,16 @@ from farfield.exact.integers import Integers, as_integers, choose, objects, quot
 from farfield.exact.matrix import ExactBudget, Matrix, read_matrix
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.graph.program import Program, walk
-from farfield.graph.rules import Affine, Asymptote, Number, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Asymptote,
+    Number,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 
 class NotRational(Exception):  # noqa: N818 - control flow inside the package
@@ -180,6 +190,32 @@ class RationalDomain:
             value.denominator
         )
         return _of_pair(pair, value.denominator * fmpz(scale), value.device)
+
+    def steps(self, value: Rational, steps: Steps) -> Rational:
+        """Take the value on the interval that each column ends up in."""
+        self.budget.check()
+        bounds, outputs = steps.offsets.tolist(), len(steps)
+        heights = np.empty((self.rays, outputs))
+        for ray, output in np.ndindex(self.rays, outputs):
+            column = int(steps.columns[output])
+            slope, intercept = (
+                Fraction(int(part), int(value.denominator)) for part in value.pair[:, ray, column]
+            )
+            own = steps.breaks[bounds[output] : bounds[output + 1]].tolist()
+            place = bisect_left(own, intercept) if slope == 0 else len(own) * (slope > 0)
+            heights[ray, output] = steps.values[bounds[output] + output + place]
+            if slope != 0 and own:
+                last = Fraction(own[-1 if slope > 0 else 0])
+                self.reach[ray] = max(float(self.reach[ray]), float((last - intercept) / slope))
+        return exact(np.concatenate([np.zeros_like(heights), heights]), value.device)
+
+    def steps_from_above(self, value: Rational, steps: Steps) -> tuple[Rational, Tensor]:
+        """Not needed so far: what stands behind smooth functions is rarely rational."""
+        raise NotRational("steps behind smooth functions")
+
+    def row_function(self, value: Rational, function: RowFunction) -> Rational:
+        """Functions of rows are floating point by nature."""
+        raise NotRational(f"{type(function).__name__} has no rational value")
 
     def compare(self, value: Rational, threshold: Number) -> Tensor:
         """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from farfield.exact.piecewise import jumps
 from farfield.graph.program import Program, Step
-from farfield.graph.rules import RULES, Affine, Number, Pieces, Places, Smooth
+from farfield.graph.rules import RULES, Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
 NEGATION = Affine(torch.neg, magnitude=lambda rows: rows)
 DIFFERENCE = Affine(torch.sub, terms=2, magnitude=torch.add)
@@ -66,6 +66,15 @@ class Inner(Protocol[G]):
         """As for every domain."""
 
     def smooth(self, value: G, curve: Smooth) -> G:
+        """As for every domain."""
+
+    def steps(self, value: G, steps: Steps) -> G:
+        """As for every domain."""
+
+    def steps_from_above(self, value: G, steps: Steps) -> tuple[G, Tensor]:
+        """Steps of values that come from above, and ``(rays, outputs)`` where that matters."""
+
+    def row_function(self, value: G, function: RowFunction) -> G:
         """As for every domain."""
 
     def constant(self, tensor: Tensor) -> G:
@@ -212,6 +221,22 @@ class SideDomain(Generic[G]):
             under = torch.where(here, kept[1] | (end.side < 0), under)
         return _sided(result, over, under)
 
+    def steps(self, value: Sided[G], steps: Steps) -> Sided[G]:
+        """Take the interval on the side of a tie from which the value comes."""
+        result = self.inner.steps(value.value, steps)
+        upper, tie = self.inner.steps_from_above(value.value, steps)
+        over, under = (side[:, steps.columns] & tie for side in (value.over, value.under))
+        self._doubt(over & under)
+        return self.exactly(self.inner.choose(over & ~under, upper, result))
+
+    def row_function(self, value: Sided[G], function: RowFunction) -> Sided[G]:
+        """A limit of something that moves, or only approaches, may be met from either side."""
+        result = self.inner.row_function(value.value, function)
+        unsure = (self.inner.motion(value.value) != 0) | value.over | value.under
+        shape = (unsure.shape[0], *result.shape[1:])
+        sides = unsure.any(dim=1, keepdim=True).expand(shape)
+        return _sided(result, sides, sides)
+
     def _doubt(self, open_: Tensor) -> None:
         self.undecided = self.undecided | open_.reshape(self.inner.rays, -1).any(dim=1)
 
@@ -242,8 +267,12 @@ def approached_jump(program: Program, constants: Mapping[str, Tensor]) -> Step |
     """The first jump that stands behind a function which only approaches its limits, if any."""
     approached = False
     for step in program.steps:
+        kind = RULES[step.target].kind if not step.constant else "copy"
+        if kind == "steps" and approached:
+            return step
+        approached = approached or kind == "row function"
         kinds = ("smooth", "piecewise affine") if approached else ("smooth",)
-        if step.constant or RULES[step.target].kind not in kinds:
+        if kind not in kinds:
             continue
         value = SimpleNamespace(shape=step.shape)
         args, kwargs = step.bind({name: constants.get(name, value) for name in step.refs()})

@@ -14,6 +14,8 @@ SECTIONS: dict[Kind, str] = {
     "piecewise affine": "Piecewise affine: the piece that the germ ends up in",
     "largest": "Largest and smallest: the lexicographic order of germs",
     "smooth": "Smooth: the asymptote where the value moves, the function where it rests",
+    "steps": "Steps: the end where a column moves, the interval it lies in where it rests",
+    "row function": "Functions of a row: their limit where it moves, themselves where it rests",
 }
 HEAD = """# What farfield can read
 

@@ -15,7 +15,8 @@ from torch.export import ExportedProgram
 
 import farfield.graph.activations
 import farfield.graph.affine
-import farfield.graph.pooling  # noqa: F401 - importing the three registers their rules
+import farfield.graph.pooling
+import farfield.graph.stepwise  # noqa: F401 - importing the four registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.export import as_example, export_module, read_exported, stated_constants
 from farfield.graph.heads import Head, Member
@@ -23,8 +24,9 @@ from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.outcome import agrees, check_logits, check_output, check_rows_apart
 from farfield.graph.program import Program, fold_constants, renamed
+from farfield.graph.reading import Link, Reading
 from farfield.graph.scikit import is_scikit, read_scikit
-from farfield.graph.simplify import simplify
+from farfield.graph.simplify import simplify, without_head
 
 aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64)
@@ -81,15 +83,32 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
     if is_scikit(model):
-        program, constants = read_scikit(model)
-        network = _finish(program, constants, dtype)
-        if rows is not None:
-            network.rows(rows, "example")
-        return _named(network, model)
+        return _from_reading(read_scikit(model), rows, dtype)
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
         "list of them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline "
         "that ends in one."
+    )
+
+
+def _from_reading(reading: Reading, rows: Tensor | None, dtype: torch.dtype) -> Network:
+    """Make a network of what a reader wrote."""
+    if reading.link == "softmax":
+        network = _finish(reading.program, reading.constants, dtype)
+    else:
+        program = without_head(reading.program)
+        network = _build(program, reading.constants, "none", dtype, link=reading.link)
+    if rows is not None:
+        network.rows(rows, "example")
+    names = [column.name for column in reading.columns or ()]
+    return replace(
+        network,
+        labels=reading.labels
+        if reading.labels and len(reading.labels) == network.classes
+        else None,
+        features=tuple(map(str, names)) if names and None not in names else None,
+        columns=reading.columns,
+        notes=(*network.notes, *reading.notes),
     )
 
 
@@ -227,6 +246,7 @@ def _build(
     dtype: torch.dtype,
     *,
     alike: bool = False,
+    link: Link = "softmax",
 ) -> Network:
     """Bring the weights to the analysis type, fold what is constant, and check the outcome.
 
@@ -259,4 +279,4 @@ def _build(
     if one_logit:
         notes.append("one logit f is read as the two logits (0, f)")
     group = InstanceGroup.of(folded, [values])
-    return Network((group,), classes, one_logit, head, dtype, device, tuple(notes))
+    return Network((group,), classes, one_logit, head, dtype, device, tuple(notes), link=link)

@@ -13,6 +13,7 @@ from torch import Tensor
 from farfield.errors import CaptureError
 from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
+from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
 
 Label = int | float | str
@@ -95,6 +96,9 @@ class Network:
         notes: What capture did that the user may want to know.
         labels: The names of the classes, where the model carries them.
         features: The names of the features, where the model carries them.
+        link: What the outputs of its programs are: logits, or probabilities as they are (forests,
+            neighbours); the logits of these are their logarithms.
+        columns: What is known of the columns that a model of tables takes.
     """
 
     groups: tuple[InstanceGroup, ...]
@@ -106,6 +110,8 @@ class Network:
     notes: tuple[str, ...] = ()
     labels: tuple[Label, ...] | None = None
     features: tuple[str, ...] | None = None
+    link: Link = "softmax"
+    columns: tuple[InputColumn, ...] | None = None
 
     @property
     def instances(self) -> int:
@@ -128,8 +134,14 @@ class Network:
             x: ``(points, *input)``. A tensor that requires a gradient gets one.
 
         Returns:
-            ``(instances, points, classes)``.
+            ``(instances, points, classes)``; the logarithms of the probabilities, minus infinity
+            for none, of a model that has no logits.
         """
+        outputs = self.outputs(x)
+        return outputs if self.link == "softmax" else torch.log(outputs)
+
+    def outputs(self, x: Any) -> Tensor:
+        """Evaluate what the programs give: ``(instances, points, classes)``, see ``link``."""
         rows = self.rows(x)
         tracked = isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled()
         if tracked:
@@ -144,7 +156,8 @@ class Network:
 
     def probabilities(self, x: Any) -> Tensor:
         """Evaluate the model's probabilities, ``(instances, points, classes)``."""
-        return torch.softmax(self.logits(x), dim=-1)
+        outputs = self.outputs(x)
+        return torch.softmax(outputs, dim=-1) if self.link == "softmax" else outputs
 
     def as_classes(self, values: Tensor) -> Tensor:
         """Give outputs their class dimension: a single logit ``f`` becomes ``(0, f)``."""
@@ -191,6 +204,8 @@ def join(networks: Sequence[Network]) -> Network:
                 f"instances must agree: one takes {first.input_shape} and has {first.classes} "
                 f"classes, another takes {other.input_shape} and has {other.classes}"
             )
+        if other.link != first.link:
+            raise CaptureError("some instances have logits and some probabilities only")
         if other.one_logit != first.one_logit:
             raise CaptureError("some instances have one logit and some two; make them all alike")
         if None not in (first.labels, other.labels) and first.labels != other.labels:

@@ -111,6 +111,10 @@ class Writer:
         """Multiply columns."""
         return self.step(aten.mul.Tensor, value, self.constant(factors))
 
+    def divide(self, value: Value, divisors: Any) -> Value:
+        """Divide columns, which rounds otherwise than a product with reciprocals."""
+        return self.step(aten.div.Tensor, value, self.constant(divisors))
+
     def shift(self, value: Value, offsets: Any) -> Value:
         """Add to columns."""
         return self.step(aten.add.Tensor, value, self.constant(offsets))

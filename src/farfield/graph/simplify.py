@@ -58,6 +58,13 @@ def simplify(
     return head, tuple(replace(each, program=_plain(each.program)) for each in members)
 
 
+def without_head(program: Program) -> Program:
+    """Check and mark a program whose outputs are meant as they are: nothing is taken off."""
+    program = taint(_prune(program))
+    check(program)
+    return _plain(program)
+
+
 def _plain(program: Program) -> Program:
     return program.with_steps(tuple(_plainer(step) for step in program.steps))
 

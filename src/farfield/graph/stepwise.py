@@ -47,9 +47,12 @@ def _fill_missing(domain: Domain[V], value: V, _: Tensor) -> V:
 
 def bend(rows: Tensor, pieces: Pieces) -> Tensor:
     """Apply one piecewise-affine function to every element."""
-    out = pieces.slopes[0] * rows + float(pieces.intercepts[0])
-    for index, threshold in enumerate(pieces.thresholds):
-        above = pieces.slopes[index + 1] * rows + float(pieces.intercepts[index + 1])
+    lines = [
+        rows * (slope if isinstance(slope, Tensor) else float(slope)) + float(intercept)
+        for slope, intercept in zip(pieces.slopes, pieces.intercepts, strict=True)
+    ]
+    out = lines[0]
+    for threshold, above in zip(pieces.thresholds, lines[1:], strict=True):
         out = torch.where(rows > float(threshold), above, out)
     return torch.where(torch.isnan(rows), rows, out)
 

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from farfield.exact.bounded import gamma
 from farfield.exact.leads import SLACK
-from farfield.graph.rules import Affine, Number, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Number,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,14 @@ class IntervalDomain:
         if sign < 0:
             least, most = -most, -least
         return Interval(least.flatten(0, 1), most.flatten(0, 1))
+
+    def steps(self, value: Interval, steps: Steps) -> Interval:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: Interval, function: RowFunction) -> Interval:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
 
     def smooth(self, value: Interval, curve: Smooth) -> Interval:
         """Refuse: smooth operations are listed before the walk."""

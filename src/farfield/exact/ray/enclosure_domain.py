@@ -13,7 +13,14 @@ from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.enclosure import Enclosure, grown, sorted_alike
 from farfield.exact.ray.locality import Framed, Locality, Pointwise
 from farfield.exact.ray.waves import SLACK, Waves, aligned, joined
-from farfield.graph.rules import Affine, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 ROUNDOFF32 = 2.0**-24
 # The smallest number that single precision holds to all of its digits.
@@ -192,6 +199,14 @@ class EnclosureDomain:
         old = replace(waves, parts=own, row=whole[0].row)
         result = Enclosure(ends.flatten(0, 1), box + _single(loss), old)
         return self._birth(result, excess / 2)
+
+    def steps(self, value: Enclosure, steps: Steps) -> Enclosure:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: Enclosure, function: RowFunction) -> Enclosure:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
 
     def smooth(self, value: Enclosure, curve: Smooth) -> Enclosure:
         """Refuse: smooth operations are listed before the walk."""

@@ -23,7 +23,14 @@ from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.envelope import contest
 from farfield.exact.ray.kinked import Kernel, convolve
 from farfield.exact.ray.knots import Grid, Refinement, Trace
-from farfield.graph.rules import Affine, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 # Fewer rows than this are never cut apart, however wide a layer is.
 LEAST_ROWS = 16
@@ -147,6 +154,14 @@ class LineDomain:
                 pieces.settle(best, refinement)
         parts = best.parts if sign > 0 else -best.parts
         return Trace(parts.reshape(-1, *row), best.grid)
+
+    def steps(self, value: Trace, steps: Steps) -> Trace:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: Trace, function: RowFunction) -> Trace:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
 
     def smooth(self, value: Trace, curve: Smooth) -> Trace:
         """Smooth functions are refused before the walk begins."""

@@ -17,7 +17,14 @@ from torch import Tensor
 
 from farfield.exact.ray.enclosure_domain import EnclosureDomain, act
 from farfield.graph.program import Program, Step, walk
-from farfield.graph.rules import Affine, Pieces, Places, Smooth
+from farfield.graph.rules import (
+    Affine,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 # A mean remainder as large as the distance from kinks, in any layer, counts like this many logits.
 TROUBLE = 2.0
@@ -69,6 +76,14 @@ class SizeDomain:
     ) -> Size:
         """Take the largest size."""
         return Size(torch.stack([each.tensor for each in candidates]).amax(dim=0))
+
+    def steps(self, value: Size, steps: Steps) -> Size:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: Size, function: RowFunction) -> Size:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
 
     def smooth(self, value: Size, curve: Smooth) -> Size:
         """Refuse: smooth operations are listed before the walk."""

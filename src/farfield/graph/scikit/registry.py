@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
 from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.program import CodePlace
 from farfield.graph.reading import InputColumn, Link, Value, Writer
@@ -139,8 +142,10 @@ def _at(writer: Writer, model: Any) -> Iterator[None]:
 
 def check_fitted(model: Any, table: Table) -> None:
     """See that a model was fitted, and on as many columns as it gets."""
-    if not any(key.endswith("_") and not key.startswith("_") for key in vars(model)):
-        raise CaptureError(f"{type(model).__name__} is not fitted; call fit first")
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise CaptureError(f"{type(model).__name__} is not fitted; call fit first") from error
     wanted = getattr(model, "n_features_in_", None)
     if wanted is not None and int(wanted) != table.value.width:
         raise CaptureError(

@@ -35,7 +35,7 @@ def _standard(writer: Writer, table: Table, scaler: Any) -> Table:
     if scaler.mean_ is not None and scaler.with_mean:
         value = writer.shift(value, -scaler.mean_)
     if scaler.scale_ is not None:
-        value = writer.scale(value, 1.0 / scaler.scale_)
+        value = writer.divide(value, scaler.scale_)
     return Table(value, table.columns)
 
 
@@ -49,7 +49,7 @@ def _min_max(writer: Writer, table: Table, scaler: Any) -> Table:
 
 @transformer("MaxAbsScaler")
 def _max_abs(writer: Writer, table: Table, scaler: Any) -> Table:
-    value = writer.scale(table.value, 1.0 / scaler.scale_)
+    value = writer.divide(table.value, scaler.scale_)
     if getattr(scaler, "clip", False):
         value = writer.step(aten.clamp.default, value, -1.0, 1.0)
     return Table(value, table.columns)
@@ -61,7 +61,7 @@ def _robust(writer: Writer, table: Table, scaler: Any) -> Table:
     if scaler.center_ is not None:
         value = writer.shift(value, -scaler.center_)
     if scaler.scale_ is not None:
-        value = writer.scale(value, 1.0 / scaler.scale_)
+        value = writer.divide(value, scaler.scale_)
     return Table(value, table.columns)
 
 

@@ -138,8 +138,8 @@ def _side_by_side(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np
         level, tree = level[inner], tree[inner]
         if not len(level):
             break
-        level = np.stack([ensemble.left[level], ensemble.right[level]], axis=1).reshape(-1)
-        level, tree = level.astype(np.int64), tree.repeat(2)
+        pairs = np.stack([ensemble.left[level], ensemble.right[level]], axis=1)
+        level, tree = pairs.reshape(-1).astype(np.int64), tree.repeat(2)
         levels.append(level)
         trees.append(tree)
     order = np.concatenate(levels)[np.argsort(np.concatenate(trees), kind="stable")]
