@@ -12,6 +12,7 @@ from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.findings import Task
+from farfield.audit.raw_columns import behind_one_hot, coded_columns
 from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.data import Expected, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
@@ -53,6 +54,8 @@ def open_both(
     made = call_factories(model, allow_code)
     loaded = made if isinstance(made, LoadedModel) else _load_alone(made, evidence)
     regression = _task(made, loaded, task) == "regression"
+    if loaded is not None and (coded := coded_columns(loaded.network)):
+        reading["categorical"] = (*dict.fromkeys([*reading.get("categorical", ()), *coded]),)
     source = open_data(
         data,
         labels,
@@ -65,6 +68,7 @@ def open_both(
     if isinstance(model, str) and made is not model:
         loaded = replace(loaded, kind="factory", where=model)
     task = _task(made, loaded, task)
+    loaded = replace(loaded, network=behind_one_hot(loaded.network, source))
     return loaded, _fitted(source, loaded, task), task
 
 

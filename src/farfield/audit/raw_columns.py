@@ -1,0 +1,69 @@
+"""Models that start from raw columns, brought behind the one-hot codes that a table gives."""
+
+from __future__ import annotations
+
+from farfield.audit.black_box import BlackBox
+from farfield.data import Source, TableColumn
+from farfield.data.column import is_number, value_text
+from farfield.errors import InputError
+from farfield.graph.network import Network
+from farfield.graph.reading import InputColumn
+from farfield.graph.spread import Spread, behind_codes
+
+# The code of a value that a model has never seen.
+UNSEEN = -1.0
+TRUTH = {"False": 0.0, "True": 1.0}
+
+
+def coded_columns(network: Network | BlackBox) -> tuple[str, ...]:
+    """Columns that a model takes as categories, whatever they look like in a table."""
+    columns = getattr(network, "columns", None) or ()
+    return tuple(c.name for c in columns if c.categories is not None and c.name is not None)
+
+
+def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | BlackBox:
+    """Put the one-hot codes of a table in front of a model of its raw columns.
+
+    Models that take no categories, and tables that have none, are left as they are.
+
+    Raises:
+        InputError: If a column holds words where the model takes numbers.
+    """
+    if isinstance(network, BlackBox) or network.columns is None:
+        return network
+    own = _in_order(network.columns, source.columns)
+    if own is None or not any(column.categorical for column in own):
+        return network
+    pairs = zip(network.columns, own, strict=True)
+    return behind_codes(network, [_spread(known, column, source) for known, column in pairs])
+
+
+def _in_order(
+    known: tuple[InputColumn, ...], columns: tuple[TableColumn, ...]
+) -> list[TableColumn] | None:
+    """The columns of a table in a model's order, by name or by place; ``None`` if they differ."""
+    if any(column.name is None for column in known):
+        return list(columns) if len(columns) == len(known) else None
+    by_name = {column.name: column for column in columns}
+    found = [by_name.get(str(column.name)) for column in known]
+    return None if None in found else [column for column in found if column is not None]
+
+
+def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
+    """How a column comes in."""
+    if not column.categorical:
+        return Spread(column.feature_names)
+    if known.categories is not None:
+        codes = {value_text(value): float(code) for code, value in enumerate(known.categories)}
+        found = tuple(codes.get(value, UNSEEN) for value in column.values)
+        return Spread(column.feature_names, found)
+    words = [value for value in column.values if value not in TRUTH and not is_number(value)]
+    if words:
+        raise InputError(
+            f"{source.where}: column {column.name!r} holds words such as {words[0]!r}, and the "
+            "model takes numbers there; is it the right table?"
+        )
+    numbers = tuple(
+        TRUTH.get(value, 0.0) if value in TRUTH else float(value) for value in column.values
+    )
+    return Spread(column.feature_names, numbers)
