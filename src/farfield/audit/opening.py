@@ -12,8 +12,8 @@ from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.findings import Task
-from farfield.audit.raw_columns import behind_one_hot, coded_columns
 from farfield.audit.models import LoadedModel, call_factories, load_model
+from farfield.audit.raw_columns import behind_one_hot, coded_columns
 from farfield.data import Expected, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
