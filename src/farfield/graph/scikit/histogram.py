@@ -1,0 +1,134 @@
+"""scikit-learn's histogram gradient boosting, with categories and missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import CaptureError
+from farfield.graph.reading import InputColumn, Value, Writer
+from farfield.graph.rules import Steps
+from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.trees import count_classes
+from farfield.graph.trees.ensemble import TreeBuilder
+from farfield.graph.trees.traverse import write_trees
+
+# Categories are kept in sets of this many bits.
+BITS = 256
+
+
+@classifier("HistGradientBoostingClassifier")
+def histogram_boosting(writer: Writer, table: Table, model: Any) -> Scores:
+    """The baseline plus the leaves, of columns whose categories are codes."""
+    count_classes(model)
+    if not model._predictors:
+        raise CaptureError("HistGradientBoostingClassifier has no trees; fit it with max_iter >= 1")
+    value, unknown = _encoded(writer, table, model)
+    builder = TreeBuilder(value.width, np.ravel(model._baseline_prediction))
+    for stage in model._predictors:
+        for output, predictor in enumerate(stage):
+            _add(builder, predictor, output, unknown)
+    return Scores(write_trees(writer, value, builder.build()), "softmax")
+
+
+def category_values(model: Any) -> dict[int, tuple[Any, ...]]:
+    """The values of the columns that a fitted model takes for categories, without missing ones."""
+    encoder, places = _encoder(model)
+    if encoder is None:
+        return {}
+    return {
+        int(place): tuple(value for value in values.tolist() if not _is_missing(value))
+        for place, values in zip(places, encoder.categories_, strict=True)
+    }
+
+
+def _encoder(model: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The model's own encoder of categories, if it has one, and the columns it encodes."""
+    if model._preprocessor is None:
+        return None, np.zeros(0, dtype=np.int64)
+    return model._preprocessor.named_transformers_["encoder"], np.flatnonzero(model.is_categorical_)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or bool(value != value)
+
+
+def _encoded(writer: Writer, table: Table, model: Any) -> tuple[Value, dict[int, int]]:
+    """The columns as the trees see them: categories first, as codes, then numbers.
+
+    What is missing or unknown gets a code of its own, which is told for each column of categories.
+    """
+    known = category_values(model)
+    if not known:
+        return table.value, {}
+    steps = Steps.of(
+        [_codes(place, values, table.columns[place]) for place, values in known.items()]
+    )
+    codes = writer.take_steps(table.value, steps)
+    rest = [place for place in range(table.value.width) if place not in known]
+    unknown = {column: len(values) for column, values in enumerate(known.values())}
+    if not rest:
+        return codes, unknown
+    return writer.concatenate(codes, writer.select(table.value, rest)), unknown
+
+
+def _codes(
+    place: int, values: Sequence[Any], column: InputColumn
+) -> tuple[int, list[float], list[float], float]:
+    """Steps from what a column holds, codes or numbers, to the model's own codes."""
+    other = float(len(values))
+    if column.categories is not None:
+        own = {value: float(code) for code, value in enumerate(values)}
+        heights = [own.get(value, other) for value in column.categories]
+        return place, [code - 0.5 for code in range(len(heights) + 1)], [other, *heights, other], other
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CaptureError(
+            f"column {place if column.name is None else column.name!r} is a category with the "
+            f"values {', '.join(map(repr, values[:3]))}, ..., but gets numbers"
+        ) from error
+    breaks: list[float] = []
+    levels = [other]
+    for code in np.argsort(numbers).tolist():
+        lower = float(np.nextafter(numbers[code], -np.inf))
+        if breaks and breaks[-1] == lower:  # neighbours among the floating-point numbers
+            levels.pop()
+        else:
+            breaks.append(lower)
+        breaks.append(float(numbers[code]))
+        levels += [float(code), other]
+    return place, breaks, levels, other
+
+
+def _add(builder: TreeBuilder, predictor: Any, output: int, unknown: dict[int, int]) -> None:
+    """Add one tree."""
+    nodes = predictor.nodes
+    leaf, by_set = nodes["is_leaf"].astype(bool), nodes["is_categorical"].astype(bool)
+    sets: list[frozenset[int] | None] | None = None
+    if (by_set & ~leaf).any():
+        sets = [None] * len(nodes)
+        for node in np.flatnonzero(by_set & ~leaf).tolist():
+            members = _members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
+            if nodes["missing_go_to_left"][node]:
+                members |= {unknown[int(nodes["feature_idx"][node])]}
+            sets[node] = members
+    builder.add(
+        feature=np.where(leaf, -1, nodes["feature_idx"]),
+        threshold=nodes["num_threshold"],
+        left=nodes["left"],
+        right=nodes["right"],
+        values=nodes["value"],
+        output=output,
+        missing_left=nodes["missing_go_to_left"].astype(bool),
+        sets=sets,
+    )
+
+
+def _members(words: Any) -> frozenset[int]:
+    """The whole numbers in a set of bits, 32 to a word."""
+    bits = np.unpackbits(np.asarray(words, dtype="<u4").view(np.uint8), bitorder="little")
+    return frozenset(np.flatnonzero(bits[:BITS]).tolist())
