@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import farfield.graph.scikit.boosting
+import farfield.graph.scikit.ensembles
+import farfield.graph.scikit.histogram
 import farfield.graph.scikit.perceptron
-import farfield.graph.scikit.scalers  # noqa: F401 - importing registers the readers
+import farfield.graph.scikit.scalers
+import farfield.graph.scikit.trees  # noqa: F401 - importing registers the readers
 from farfield.errors import CaptureError
 from farfield.graph.reading import InputColumn, Reading, Writer
 from farfield.graph.scikit.registry import Table, classify, is_scikit

@@ -64,7 +64,9 @@ def _start(model: Any) -> np.ndarray[Any, Any] | None:
     if kind_of(first) != "DummyClassifier":
         return None
     if first.strategy == "stratified":
-        raise NotFollowed("GradientBoostingClassifier starts from a classifier that draws at random")
+        raise NotFollowed(
+            "GradientBoostingClassifier starts from a classifier that draws at random"
+        )
     shares = first.predict_proba(np.zeros((1, model.n_features_in_)))
     return LOG_ODDS(torch.from_numpy(np.asarray(shares, dtype=np.float64)))[0].numpy()
 

@@ -83,7 +83,12 @@ def _codes(
     if column.categories is not None:
         own = {value: float(code) for code, value in enumerate(values)}
         heights = [own.get(value, other) for value in column.categories]
-        return place, [code - 0.5 for code in range(len(heights) + 1)], [other, *heights, other], other
+        return (
+            place,
+            [code - 0.5 for code in range(len(heights) + 1)],
+            [other, *heights, other],
+            other,
+        )
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

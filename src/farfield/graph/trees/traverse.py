@@ -181,7 +181,9 @@ def _thresholds(
     """Count thresholds below a value; what is missing is below or above all of them."""
     absent = 0.0 if left else float(len(breaks))
     if not zero:
-        return column, breaks, np.arange(len(breaks) + 1.0), absent
+        # No number gets beyond infinite thresholds, however far it goes.
+        finite, first = breaks[np.isfinite(breaks)], float((breaks == -np.inf).sum())
+        return column, finite, first + np.arange(len(finite) + 1.0), absent
     low, high = np.nextafter(-ZERO, -np.inf), ZERO
     outside = breaks[(breaks < low) | (breaks > high)]
     ends = np.unique(np.concatenate([outside, [low, high]]))
