@@ -182,7 +182,7 @@ class TreeBuilder:
             raise CaptureError(f"{name} is no tree: it has nodes in a circle")
 
     def build(self) -> TreeEnsemble:
-        """Put everything together.
+        """Put everything together; the builder is empty afterwards.
 
         Raises:
             CaptureError: If there is no tree, or trees add to outputs that do not exist.
@@ -195,7 +195,12 @@ class TreeBuilder:
             raise CaptureError(
                 f"trees of {sorted(widths)} values do not fit an ensemble of {len(base)} outputs"
             )
-        parts = {name: np.concatenate([p[name] for p in self._parts]) for name in self._parts[0]}
+        # Parts are given up as they are put together: large forests are never held twice.
+        parts = {
+            name: np.concatenate([part.pop(name) for part in self._parts])
+            for name in tuple(self._parts[0])
+        }
+        self._parts = []
         return TreeEnsemble(
             columns=self.columns,
             roots=np.asarray(self._roots, dtype=np.int32),

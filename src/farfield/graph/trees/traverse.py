@@ -9,6 +9,7 @@ and many rows is four look-ups and a comparison.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor
 from farfield.errors import CaptureError
 from farfield.graph.reading import Value, Writer
 from farfield.graph.rules import RowFunction, Steps
-from farfield.graph.trees.ensemble import TreeEnsemble
+from farfield.graph.trees.ensemble import Integers, TreeEnsemble
 
 # How many (row, tree) pairs are walked together: what stays in the second cache.
 BLOCK = 1 << 16
@@ -106,16 +107,15 @@ def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
     if len(ensemble.feature) > MOST or ensemble.trees * len(ensemble.base) > MOST:
         raise CaptureError(f"the ensemble is too large: {len(ensemble.feature)} nodes")
     code, limit, steps = _codes(ensemble)
-    order, position, depth = _side_by_side(ensemble)
-    inner = ensemble.feature[order] >= 0
-    here = np.arange(len(order))
-    child = np.where(inner, position[np.where(inner, ensemble.left[order], 0)], here)
+    position, depth = _side_by_side(ensemble)
+    inner = ensemble.feature >= 0
+    child = np.where(inner, position[np.where(inner, ensemble.left, 0)], position)
     packed = PackedTrees(
-        code=_short(np.where(inner, code[order], 0)),
-        most=_short(np.where(inner, limit[order], MOST)),
-        left=_short(child),
-        leaf=_short(np.where(inner, 0, ensemble.left[order])),
-        roots=_short(position[ensemble.roots]),
+        code=_placed(np.where(inner, code, 0), position),
+        most=_placed(np.where(inner, limit, MOST), position),
+        left=_placed(child, position),
+        leaf=_placed(np.where(inner, 0, ensemble.left), position),
+        roots=torch.from_numpy(position[ensemble.roots]),
         depth=depth,
         values=torch.from_numpy(ensemble.values),
         output=torch.from_numpy(ensemble.output.astype(np.int64)),
@@ -124,42 +124,45 @@ def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
     return steps, packed
 
 
-def _short(numbers: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(numbers.astype(np.int32))
+def _placed(numbers: NDArray[Any], position: Integers) -> Tensor:
+    """Numbers of nodes where the nodes are put."""
+    found = np.empty(len(numbers), dtype=np.int32)
+    found[position] = numbers
+    return torch.from_numpy(found)
 
 
-def _side_by_side(ensemble: TreeEnsemble) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Order nodes tree by tree, children side by side; where each node is then, and the depth."""
-    level = ensemble.roots.astype(np.int64)
-    tree = np.arange(len(level))
-    levels, trees = [level], [tree]
-    while True:
+def _side_by_side(ensemble: TreeEnsemble) -> tuple[Integers, int]:
+    """Where each node is put, tree by tree with children side by side, and the depth."""
+    position = np.full(len(ensemble.feature), -1, dtype=np.int32)
+    free = ensemble.roots.copy()
+    level, tree = ensemble.roots, np.arange(len(free), dtype=np.int32)
+    depth = -1
+    while len(level):
+        # Nodes of a level come tree by tree: each is as far behind its tree's first as before.
+        counts = np.bincount(tree, minlength=len(free)).astype(np.int32)
+        first = np.cumsum(counts, dtype=np.int32) - counts
+        position[level] = np.arange(len(level), dtype=np.int32) + (free - first)[tree]
+        free += counts
+        depth += 1
         inner = ensemble.feature[level] >= 0
-        level, tree = level[inner], tree[inner]
-        if not len(level):
-            break
-        pairs = np.stack([ensemble.left[level], ensemble.right[level]], axis=1)
-        level, tree = pairs.reshape(-1).astype(np.int64), tree.repeat(2)
-        levels.append(level)
-        trees.append(tree)
-    order = np.concatenate(levels)[np.argsort(np.concatenate(trees), kind="stable")]
-    position = np.zeros(len(ensemble.feature), dtype=np.int64)
-    position[order] = np.arange(len(order))
-    return order, position, len(levels) - 1
+        level, tree = level[inner], tree[inner].repeat(2)
+        level = np.stack([ensemble.left[level], ensemble.right[level]], axis=1).reshape(-1)
+    lost = np.flatnonzero(position < 0)
+    if len(lost):  # nodes that no path leads to
+        position[lost] = np.setdiff1d(np.arange(len(position)), position)
+    return position, depth
 
 
 def _codes(
     ensemble: TreeEnsemble,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Steps]:
+) -> tuple[Integers, Integers, Steps]:
     """One code for each way to look at a column; for each node its code, and what goes left."""
     inner = ensemble.feature >= 0
     plain = inner & (ensemble.category < 0)
-    code = np.zeros(len(ensemble.feature), dtype=np.int64)
-    limit = np.zeros(len(ensemble.feature), dtype=np.int64)
+    code = np.zeros(len(ensemble.feature), dtype=np.int32)
+    limit = np.zeros(len(ensemble.feature), dtype=np.int32)
     outputs: list[tuple[int, Any, Any, float]] = []
-    look = 4 * ensemble.feature.astype(np.int64) + 2 * ensemble.zero_missing + ensemble.missing_left
-    for kind in np.unique(look[plain]).tolist():
-        nodes = np.flatnonzero(plain & (look == kind))
+    for kind, nodes in _alike(ensemble, np.flatnonzero(plain)):
         breaks, place = np.unique(ensemble.threshold[nodes], return_inverse=True)
         code[nodes], limit[nodes] = len(outputs), place
         outputs.append(_thresholds(kind // 4, breaks, bool(kind & 2), left=bool(kind & 1)))
@@ -173,6 +176,17 @@ def _codes(
     for column, members, left in kinds.tolist():
         outputs.append(_membership(column, ensemble.sets[members], left=bool(left)))
     return code, limit, Steps.of(outputs)
+
+
+def _alike(ensemble: TreeEnsemble, nodes: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+    """Group nodes by their column and by what they take for missing, and where that goes."""
+    look = 4 * ensemble.feature[nodes]
+    look += 2 * ensemble.zero_missing[nodes] + ensemble.missing_left[nodes]
+    order = np.argsort(look, kind="stable")
+    nodes, look = nodes[order], look[order]
+    starts = np.flatnonzero(np.diff(look, prepend=-1))
+    for start, group in zip(starts.tolist(), np.split(nodes, starts[1:]), strict=True):
+        yield int(look[start]), group
 
 
 def _thresholds(
