@@ -15,6 +15,7 @@ from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
+from farfield.graph.rules import RULES
 
 Label = int | float | str
 # How many elements the largest value of a chunk may hold: small enough to stay in the cache.
@@ -122,6 +123,16 @@ class Network:
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one row of input."""
         return self.groups[0].program.input_shape
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether outputs change with inputs smoothly, at least in pieces: trees' do not."""
+        return not any(
+            RULES[step.target].kind in ("steps", "row function")
+            for group in self.groups
+            for step in group.program.steps
+            if not step.constant
+        )
 
     def rows(self, values: Any, what: str = "x") -> Tensor:
         """Check inputs and bring them to the analysis type and device."""

@@ -153,7 +153,7 @@ def score_rows(detector: Detector, rows: NDArray[Any]) -> dict[str, Floats]:
     """Every score of every row; higher means more uncertain."""
     model = detector.model
     found: dict[str, Floats] = {}
-    if isinstance(model, Network):
+    if isinstance(model, Network) and model.link == "softmax":
         logits = model.logits(rows)
         found["negative_max_logit"] = np.asarray(negative_max_logit(logits.numpy()))
         found["energy"] = np.asarray(energy(logits.numpy()))

@@ -80,7 +80,7 @@ def surface(
     layers["predictive_entropy"] = torch.as_tensor(scores["predictive_entropy"])
     if subject.model.instances > 1:
         layers["mutual_information"] = torch.as_tensor(scores["mutual_information"])
-    if subject.exact:
+    if subject.exact and subject.network.differentiable:
         inputs = torch.from_numpy(rows).to(subject.network.dtype)
         layers["gradient"] = gradient_magnitude(
             subject.network, inputs, "predictive_entropy", batch_size=1024
