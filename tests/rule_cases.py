@@ -5,6 +5,7 @@ import operator
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
+from farfield.graph import stepwise
 from farfield.graph.padded_pooling import padded_max_pool
 
 aten = torch.ops.aten
@@ -190,3 +191,6 @@ REWRITTEN = {
     aten.rrelu.default: aten.leaky_relu.default,
     aten.t.default: aten.matmul.default,
 }
+# Operations that readers of classical models write; no module can be traced to them. They are
+# tested in tests/graph/test_stepwise.py and tests/exact/test_steps.py.
+WRITTEN = {stepwise.take_steps, stepwise.apply_row, stepwise.fill_missing, stepwise.bend}

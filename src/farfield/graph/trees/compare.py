@@ -25,7 +25,8 @@ def below(thresholds: Any) -> Floats:
     >>> float(below([1.0])[0]) < 1.0
     True
     """
-    return np.nextafter(np.asarray(thresholds, dtype=np.float64), -np.inf)
+    with np.errstate(over="ignore"):
+        return np.nextafter(np.asarray(thresholds, dtype=np.float64), -np.inf)
 
 
 def rounded_at_most(thresholds: Any) -> Floats:
@@ -39,15 +40,13 @@ def rounded_at_most(thresholds: Any) -> Floats:
     (True, False)
     """
     wanted = np.asarray(thresholds, dtype=np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         low = wanted.astype(np.float32)
-    low = np.where(low > wanted, np.nextafter(low, np.float32(-np.inf)), low).astype(np.float32)
-    high = np.nextafter(low, np.float32(np.inf))
-    with np.errstate(invalid="ignore"):
+        low = np.where(low > wanted, np.nextafter(low, np.float32(-np.inf)), low)
+        high = np.nextafter(low, np.float32(np.inf))
         middle = low.astype(np.float64) / 2 + high.astype(np.float64) / 2
-    middle = np.where(low == LARGEST, BEYOND, middle)
-    middle = np.where(low == -np.inf, -BEYOND, middle)
-    with np.errstate(over="ignore"):
+        middle = np.where(low == LARGEST, BEYOND, middle)
+        middle = np.where(low == -np.inf, -BEYOND, middle)
         up = middle.astype(np.float32) > low
     found = np.where(up, np.nextafter(middle, -np.inf), middle)
     return np.where(np.isinf(wanted), wanted, found)
@@ -56,4 +55,8 @@ def rounded_at_most(thresholds: Any) -> Floats:
 def rounded_below(thresholds: Any) -> Floats:
     """Turn ``float32(x) < c``, ``c`` a float32 number, into ``x <= c'``."""
     narrow = np.asarray(thresholds, dtype=np.float32)
-    return rounded_at_most(np.nextafter(narrow, np.float32(-np.inf)).astype(np.float64))
+    with np.errstate(over="ignore"):
+        previous = np.nextafter(narrow, np.float32(-np.inf))
+    # Below the smallest number there is only minus infinity, which numbers may round to.
+    lowest = np.isneginf(previous) & np.isfinite(narrow)
+    return np.where(lowest, -BEYOND, rounded_at_most(previous.astype(np.float64)))

@@ -180,6 +180,8 @@ def _codes(
 
 def _alike(ensemble: TreeEnsemble, nodes: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
     """Group nodes by their column and by what they take for missing, and where that goes."""
+    if not len(nodes):
+        return
     look = 4 * ensemble.feature[nodes]
     look += 2 * ensemble.zero_missing[nodes] + ensemble.missing_left[nodes]
     order = np.argsort(look, kind="stable")
@@ -199,7 +201,7 @@ def _thresholds(
         finite, first = breaks[np.isfinite(breaks)], float((breaks == -np.inf).sum())
         return column, finite, first + np.arange(len(finite) + 1.0), absent
     low, high = np.nextafter(-ZERO, -np.inf), ZERO
-    outside = breaks[(breaks < low) | (breaks > high)]
+    outside = breaks[((breaks < low) | (breaks > high)) & np.isfinite(breaks)]
     ends = np.unique(np.concatenate([outside, [low, high]]))
     # On each interval count the breaks below its upper end; zero itself goes with the missing.
     heights = np.searchsorted(breaks, np.append(ends, np.inf)).astype(float)
