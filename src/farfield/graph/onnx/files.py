@@ -57,8 +57,10 @@ class ModelFile:
     path: Path
     model: ModelProto
 
-    def tensor(self, proto: TensorProto) -> Tensor:
+    def tensor(self, proto: TensorProto, *, gaps: bool = False) -> Tensor:
         """Decode a tensor: ``float64``, ``int64`` or ``bool``, whatever it was stored as.
+
+        ``gaps`` allows NaN, where it stands between numbers.
 
         Raises:
             CaptureError: If its size is not what it claims, it holds NaN or infinity, or its
@@ -85,7 +87,7 @@ class ModelFile:
             items = getattr(proto, field)
             _check_size(len(items) * dtype.itemsize, count * dtype.itemsize, dims, where)
             values = _typed(items, dtype, proto.data_type)
-        return _as_tensor(values, proto.data_type, where).reshape(dims)
+        return _as_tensor(values, proto.data_type, where, gaps=gaps).reshape(dims)
 
     def text(self, proto: TensorProto) -> tuple[str, ...]:
         """Decode a tensor of strings."""
@@ -227,7 +229,9 @@ def _typed(items: Any, dtype: np.dtype[Any], data_type: int) -> np.ndarray[Any, 
     return np.asarray(items).astype(dtype)
 
 
-def _as_tensor(values: np.ndarray[Any, Any], data_type: int, where: str) -> Tensor:
+def _as_tensor(
+    values: np.ndarray[Any, Any], data_type: int, where: str, *, gaps: bool
+) -> Tensor:
     if data_type == BFLOAT16:
         values = (values.astype("<u4") << 16).view("<f4")
     if data_type == BOOL:
@@ -236,7 +240,7 @@ def _as_tensor(values: np.ndarray[Any, Any], data_type: int, where: str) -> Tens
         # A NaN of a mutated file may be a signalling one; converting it is not worth a warning.
         with np.errstate(invalid="ignore"):
             tensor = torch.from_numpy(values.astype(np.float64))
-        if bool(torch.isnan(tensor).any()):
+        if not gaps and bool(torch.isnan(tensor).any()):
             raise CaptureError(f"{where} holds NaN; the model cannot be analysed")
         return tensor
     return torch.from_numpy(values.astype(np.int64))

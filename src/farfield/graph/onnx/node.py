@@ -145,7 +145,7 @@ def _attribute(file: ModelFile, item: Any) -> Any:
         return decode_text([item.s])[0]
     if kind == 4:
         try:
-            return Known(file.tensor(item.t))
+            return Known(file.tensor(item.t, gaps=item.name == "membership_values"))
         except CaptureError as error:
             raise Refusal(str(error)) from error
     if kind == 6:

@@ -60,10 +60,14 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A value that depends on the input: the name of a step, and its shape."""
+    """A value that depends on the input: the name of a step, and its shape.
+
+    ``single`` tells whether it is rounded to single precision, or is made of values that are.
+    """
 
     name: str
     meta: Tensor
+    single: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,9 +107,13 @@ class ProgramBuilder:
 
     def weight(self, tensor: Tensor) -> Known:
         """Take in a tensor of the file; what it may be folded into grows with it."""
-        self.room.grow(allowance(tensor.nbytes) - allowance(0))
-        self.work.grow(operations(tensor.nbytes) - operations(0))
+        self.allow(tensor.nbytes)
         return Known(tensor)
+
+    def allow(self, size: int) -> None:
+        """Allow for what ``size`` bytes of the file may ask for."""
+        self.room.grow(allowance(size) - allowance(0))
+        self.work.grow(operations(size) - operations(0))
 
     def spend(self, work: int, room: int = 0) -> None:
         """Account for operations, and bytes of constants, before they are made.
@@ -152,7 +160,24 @@ class ProgramBuilder:
         )
         self.width = max(self.width, size)
         self.steps.append(step)
-        return Data(step.name, _meta(meta))
+        data = [each for each in _values(args) if isinstance(each, Data)]
+        return Data(step.name, _meta(meta), any(each.single for each in data))
+
+    def write(self, target: Callable[..., Any], value: Data, argument: Any, width: int) -> Data:
+        """Write a step on rows that PyTorch knows nothing of: ``(rows, width)``."""
+        if width > MOST_ELEMENTS:
+            raise CaptureError(f"{self.source} makes {width} numbers for each row")
+        self.spend(width)
+        step = Step(
+            name=f"v{len(self.steps)}",
+            target=target,
+            args=(Ref(value.name), argument),
+            source=self.source,
+            shape=(FREE, width),
+        )
+        self.width = max(self.width, width)
+        self.steps.append(step)
+        return Data(step.name, _meta(torch.empty((ROWS, width), device="meta")), value.single)
 
     def missing(self, operation: str, reason: str = "") -> None:
         """Write a step that has no rule, so that the check of the program lists it."""

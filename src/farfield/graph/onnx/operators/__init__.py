@@ -10,6 +10,7 @@ from farfield.graph.onnx.operators import (
     resizing,
     selecting,
     shapes,
+    trees,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "resizing",
     "selecting",
     "shapes",
+    "trees",
 ]

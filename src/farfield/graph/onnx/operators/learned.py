@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ aten = torch.ops.aten
 @operator("Scaler", domain=LEARNED)
 def scaler(trace: ProgramBuilder, node: Node) -> Any:
     """``(x - offset) * scale`` per feature."""
-    value: Any = node.data()
+    value: Any = replace(node.data(), single=True)
     for name, target in (("offset", aten.sub.Tensor), ("scale", aten.mul.Tensor)):
         numbers = node.numbers(name)
         if len(numbers) == 1:

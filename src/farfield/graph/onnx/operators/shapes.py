@@ -99,7 +99,9 @@ def cast(trace: ProgramBuilder, node: Node) -> Any:
     else:
         kind = node.whole("to", 0)
     if kind in FLOATS:
-        return as_float(value) if isinstance(value, Known) else value
+        if isinstance(value, Known):
+            return as_float(value)
+        return value if kind == DOUBLE else replace(value, single=True)
     if kind not in INTEGERS and kind != BOOL:
         raise Refusal("converts to something that is not a number")
     dtype = torch.bool if kind == BOOL else torch.int64

@@ -1,0 +1,407 @@
+"""The trees of an ONNX file, in both of its layouts, as one ensemble.
+
+onnxruntime compares in the type of its input: where that is, or ever was, single precision, inputs
+are rounded first. Splits by equality and membership become columns of their own, which say 0 or 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.graph.onnx.node import Node
+from farfield.graph.onnx.trace import Known, Refusal
+from farfield.graph.rules import Steps
+from farfield.graph.trees.compare import below, rounded_at_most
+from farfield.graph.trees.ensemble import TreeBuilder, TreeEnsemble
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
+MODES = {
+    "BRANCH_LEQ": LEQ,
+    "BRANCH_LT": LT,
+    "BRANCH_GTE": GTE,
+    "BRANCH_GT": GT,
+    "BRANCH_EQ": EQ,
+    "BRANCH_NEQ": NEQ,
+    "LEAF": LEAF,
+}
+# Probabilities of a file are rounded to float32.
+TOLERANCE = 1e-5
+
+
+class Damaged(Exception):  # noqa: N818 - the operators say where, and raise a CaptureError
+    """Why the trees of a file are none."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Nodes of all trees, tree after tree, roots first; children are positions among all nodes.
+
+    Attributes:
+        starts: ``(trees + 1,)`` where each tree begins.
+        mode: ``(nodes,)`` how a node compares.
+        feature: ``(nodes,)``.
+        threshold: ``(nodes,)``.
+        true: ``(nodes,)`` the child if the comparison holds.
+        false: ``(nodes,)`` the other child.
+        tracks: ``(nodes,)`` whether NaN goes the way of true.
+        members: For nodes that test membership, of what.
+        target: ``(weights,)`` which output each weight is for.
+        leaf: ``(weights,)`` the node that it belongs to.
+        weight: ``(weights,)``.
+    """
+
+    starts: Numbers
+    mode: Numbers
+    feature: Numbers
+    threshold: Floats
+    true: Numbers
+    false: Numbers
+    tracks: Flags
+    members: dict[int, frozenset[float]]
+    target: Numbers
+    leaf: Numbers
+    weight: Floats
+
+    @property
+    def tree(self) -> Numbers:
+        """``(nodes,)`` the tree of each node."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def always(self, target: int) -> bool:
+        """Whether every row gets a weight for an output: all leaves of some tree have one."""
+        given = np.zeros(len(self.mode), dtype=bool)
+        given[self.leaf[self.target == target]] = True
+        lacking = np.bincount(self.tree, (self.mode == LEAF) & ~given, len(self.starts) - 1)
+        return bool((lacking == 0).any())
+
+
+@dataclass
+class Splits:
+    """Turns comparisons into ``x <= threshold``, with columns of their own for equality.
+
+    Args:
+        features: How many columns there are.
+        single: Whether inputs are rounded to single precision.
+    """
+
+    features: int
+    single: bool
+    _columns: dict[tuple[int, frozenset[float], bool], int] = field(default_factory=dict)
+
+    def read(self, layout: Layout) -> tuple[Numbers, Floats, Flags, Flags]:
+        """Columns, thresholds, whether true is on the left, and whether NaN goes left."""
+        mode, column = layout.mode, layout.feature.copy()
+        strict = (mode == LT) | (mode == GTE)
+        threshold = np.where(strict, below(layout.threshold), layout.threshold)
+        threshold = self._rounded(threshold)
+        left = (mode == LEQ) | (mode == LT) | (mode == NEQ)
+        missing = np.where(left, layout.tracks, ~layout.tracks)
+        for node in np.flatnonzero((mode == EQ) | (mode == NEQ) | (mode == MEMBER)).tolist():
+            members = layout.members.get(node, frozenset([float(layout.threshold[node])]))
+            absent = bool(layout.tracks[node]) and mode[node] != NEQ
+            key = (int(column[node]), members, absent)
+            column[node] = self._columns.setdefault(key, self.features + len(self._columns))
+            threshold[node] = 0.5
+        return np.where(mode == LEAF, -1, column), threshold, left, missing
+
+    @property
+    def width(self) -> int:
+        """How many columns there are with those for equality."""
+        return self.features + len(self._columns)
+
+    def equalities(self) -> Steps | None:
+        """The columns for equality, if there are any."""
+        if not self._columns:
+            return None
+        return Steps.of([self._equality(*key) for key in self._columns])
+
+    def _equality(self, column: int, members: frozenset[float], absent: bool) -> Any:
+        """1 for some numbers, 0 for all others."""
+        values = np.asarray(sorted(members), dtype=np.float64)
+        ends: list[float] = []
+        heights = [0.0]
+        starts = np.nextafter(values, -np.inf)
+        if self.single:
+            narrow = values.astype(np.float32)
+            values = values[narrow == values]  # other numbers never come
+            starts = np.nextafter(values.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+        for low, high in zip(self._rounded(starts), self._rounded(values), strict=True):
+            if ends and ends[-1] == low:
+                ends.pop()
+                heights.pop()
+            else:
+                ends.append(float(low))
+                heights.append(1.0)
+            ends.append(float(high))
+            heights.append(0.0)
+        return column, ends, heights, float(absent)
+
+    def _rounded(self, thresholds: Floats) -> Floats:
+        return rounded_at_most(thresholds) if self.single else thresholds
+
+
+def build(layout: Layout, splits: Splits, base: Floats, scale: float = 1.0) -> TreeEnsemble:
+    """Put the trees together, every weight times ``scale``."""
+    inner = layout.mode != LEAF
+    if (layout.feature[inner] < 0).any():
+        raise Damaged("has a split at a column below 0")
+    if inner[layout.leaf].any():
+        raise Damaged("has weights at nodes that are no leaves")
+    if len(layout.target) and not 0 <= layout.target.min() <= layout.target.max() < len(base):
+        raise Damaged(f"has weights for other outputs than its {len(base)}")
+    keys = layout.leaf * len(base) + layout.target
+    if len(np.unique(keys)) < len(keys):
+        raise Refusal("has two weights for one output in one leaf")
+    if (layout.feature[inner] >= splits.features).any():
+        raise Damaged(
+            f"looks at column {layout.feature[inner].max()} of rows of {splits.features} columns"
+        )
+    column, threshold, true_left, missing_left = splits.read(layout)
+    outputs = _one_output(layout)
+    width = len(base) if outputs is None else 1
+    values = np.zeros((len(layout.mode), width))
+    place = layout.target if outputs is None else 0
+    values[layout.leaf, place] = layout.weight * scale
+    left = np.where(true_left, layout.true, layout.false)
+    right = np.where(true_left, layout.false, layout.true)
+    builder = TreeBuilder(splits.width, base)
+    for tree, (first, end) in enumerate(
+        zip(layout.starts[:-1].tolist(), layout.starts[1:].tolist(), strict=True)
+    ):
+        here = slice(first, end)
+        builder.add(
+            feature=column[here],
+            threshold=threshold[here],
+            left=left[here] - first,
+            right=right[here] - first,
+            values=values[here],
+            output=0 if outputs is None else int(outputs[tree]),
+            missing_left=missing_left[here],
+        )
+    return builder.build()
+
+
+def _one_output(layout: Layout) -> Numbers | None:
+    """The output that each tree adds to, if every one adds to one alone."""
+    trees = len(layout.starts) - 1
+    tree = layout.tree[layout.leaf]
+    lowest, highest = np.full(trees, np.iinfo(np.int64).max), np.full(trees, -1)
+    np.minimum.at(lowest, tree, layout.target)
+    np.maximum.at(highest, tree, layout.target)
+    if (highest > lowest).any():
+        return None
+    return np.maximum(highest, 0)
+
+
+def gives_shares(layout: Layout, base: Floats, scale: float) -> bool:
+    """Whether the outputs are always a distribution, or one of them a share of it."""
+    trees, weight = len(layout.starts) - 1, layout.weight * scale
+    leaves = np.flatnonzero(layout.mode == LEAF)
+    totals = np.bincount(layout.leaf, weight, len(layout.mode))[leaves]
+    tree = layout.tree[leaves]
+    least, most = np.full(trees, np.inf), np.full(trees, -np.inf)
+    np.minimum.at(least, tree, totals)
+    np.maximum.at(most, tree, totals)
+    low, high = float(least.sum() + base.sum()), float(most.sum() + base.sum())
+    if len(base) == 1:
+        return low >= -TOLERANCE and high <= 1 + TOLERANCE
+    even = abs(low - 1) <= TOLERANCE and abs(high - 1) <= TOLERANCE
+    return even and bool((weight >= 0).all()) and bool((base >= 0).all())
+
+
+def read_listed(node: Node, prefix: str) -> Layout:
+    """Read the layout of classifiers and regressors: nodes by tree and number, weights beside."""
+    ids = _whole(node, "nodes_nodeids")
+    trees = _whole(node, "nodes_treeids")
+    modes = node.attributes.get("nodes_modes", [])
+    if not len(ids) == len(trees) == len(modes) or not len(ids):
+        raise Damaged(f"lists {len(ids)} nodes in {len(trees)} places with {len(modes)} modes")
+    unknown = sorted({str(mode) for mode in modes} - set(MODES))
+    if unknown:
+        raise Refusal(f"has splits of the kind {unknown[0][:40]}")
+    mode = np.asarray([MODES[each] for each in modes], dtype=np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(trees) != 0]))
+    if len(np.unique(trees)) < len(starts):
+        raise Damaged("lists the nodes of one tree in several places")
+    index = _Index(trees, ids)
+    inner = np.flatnonzero(mode != LEAF)
+    children = {}
+    for side in ("true", "false"):
+        listed = _whole(node, f"nodes_{side}nodeids", len(ids))
+        children[side] = np.zeros(len(ids), dtype=np.int64)
+        children[side][inner] = index.find(trees[inner], listed[inner])
+    tracks = _whole(node, "nodes_missing_value_tracks_true", len(ids), optional=True)
+    target = _whole(node, f"{prefix}_ids")
+    return Layout(
+        starts=np.append(starts, len(ids)),
+        mode=mode,
+        feature=_whole(node, "nodes_featureids", len(ids)),
+        threshold=floats(node, "nodes_values", len(ids)),
+        true=children["true"],
+        false=children["false"],
+        tracks=tracks == 1,
+        members={},
+        target=target,
+        leaf=index.find(
+            _whole(node, f"{prefix}_treeids", len(target)),
+            _whole(node, f"{prefix}_nodeids", len(target)),
+        ),
+        weight=floats(node, f"{prefix}_weights", len(target)),
+    )
+
+
+class _Index:
+    """Finds nodes by tree and number."""
+
+    def __init__(self, trees: Numbers, ids: Numbers) -> None:
+        self._trees, tree = np.unique(trees, return_inverse=True)
+        self._ids, number = np.unique(ids, return_inverse=True)
+        keys = tree.astype(np.int64) * len(self._ids) + number
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        if (np.diff(self._keys) == 0).any():
+            raise Damaged("lists a node twice")
+
+    def find(self, trees: Numbers, ids: Numbers) -> Numbers:
+        """The positions of nodes."""
+        tree = np.searchsorted(self._trees, trees).clip(max=len(self._trees) - 1)
+        number = np.searchsorted(self._ids, ids).clip(max=len(self._ids) - 1)
+        keys = tree * len(self._ids) + number
+        place = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        there = (self._trees[tree] == trees) & (self._ids[number] == ids)
+        there &= self._keys[place] == keys
+        if not there.all():
+            lost = int(np.flatnonzero(~there)[0])
+            raise Damaged(f"names node {ids[lost]} of tree {trees[lost]}, which is not there")
+        return self._order[place]
+
+
+def read_rooted(node: Node) -> Layout:
+    """Read the layout of version 5: inner nodes and leaves in lists of their own."""
+    mode = _tensor(node, "nodes_modes").astype(np.int64)
+    count = len(mode)
+    if ((mode < 0) | (mode > MEMBER)).any():
+        raise Refusal("has splits of a kind that farfield does not know")
+    weights = _tensor(node, "leaf_weights")
+    targets = _whole(node, "leaf_targetids", len(weights))
+    sides = []
+    for side in ("true", "false"):
+        child = _whole(node, f"nodes_{side}nodeids", count)
+        is_leaf = _whole(node, f"nodes_{side}leafs", count) != 0
+        most = np.where(is_leaf, len(weights), count)
+        if ((child < 0) | (child >= most)).any():
+            raise Damaged(f"names a {side} child that is not there")
+        sides.append((child, is_leaf))
+    tracks = _whole(node, "nodes_missing_value_tracks_true", count, optional=True)
+    order, starts = _walk(_whole(node, "tree_roots"), sides, count)
+    kept = order >= 0  # the others are leaves, numbered below zero
+    place = np.zeros(count, dtype=np.int64)
+    place[order[kept]] = np.flatnonzero(kept)
+    leaf = -1 - order[~kept]
+    children = [np.zeros(len(order), dtype=np.int64) for _ in sides]
+    _connect(children, order, sides, place, starts)
+    inner = np.where(kept, order, 0)
+    members = _members(node, mode)
+    return Layout(
+        starts=starts,
+        mode=np.where(kept, mode[inner], LEAF),
+        feature=_whole(node, "nodes_featureids", count)[inner],
+        threshold=_tensor(node, "nodes_splits", count)[inner],
+        true=children[0],
+        false=children[1],
+        tracks=(tracks == 1)[inner] & kept,
+        members={int(place[each]): values for each, values in members.items()},
+        target=targets[leaf],
+        leaf=np.flatnonzero(~kept),
+        weight=weights[leaf],
+    )
+
+
+def _walk(roots: Numbers, sides: Any, count: int) -> tuple[Numbers, Numbers]:
+    """All nodes, tree after tree and level by level: inner ones by number, leaves as -1 - number.
+
+    Behind each inner node of a level, its two children follow in the next, in the same order.
+    """
+    if not len(roots) or ((roots < 0) | (roots >= count)).any():
+        raise Damaged("has roots that are not there")
+    seen = np.zeros(count, dtype=bool)
+    order: list[Numbers] = []
+    starts = [0]
+    for root in roots.tolist():
+        level = np.asarray([root], dtype=np.int64)
+        size = 0
+        while len(level):
+            inner = level[level >= 0]
+            if seen[inner].any() or len(np.unique(inner)) < len(inner):
+                raise Damaged("is no tree: it leads to a node twice")
+            seen[inner] = True
+            order.append(level)
+            size += len(level)
+            pairs = [np.where(leaf[inner], -1 - child[inner], child[inner]) for child, leaf in sides]
+            level = np.stack(pairs, axis=1).reshape(-1)
+        starts.append(starts[-1] + size)
+    return np.concatenate(order), np.asarray(starts, dtype=np.int64)
+
+
+def _connect(
+    children: list[Numbers], order: Numbers, sides: Any, place: Numbers, starts: Numbers
+) -> None:
+    """Number the children: within a tree, the k-th inner node's are its nodes 2k + 1 and 2k + 2."""
+    inner = np.flatnonzero(order >= 0)
+    tree = np.searchsorted(starts, inner, side="right") - 1
+    before = np.searchsorted(inner, starts[:-1])
+    rank = np.arange(len(inner)) - before[tree]
+    for offset, child in enumerate(children):
+        child[inner] = starts[tree] + 2 * rank + 1 + offset
+
+
+def _members(node: Node, mode: Numbers) -> dict[int, frozenset[float]]:
+    """What nodes test membership of: sets one after another, NaN between them."""
+    asking = np.flatnonzero(mode == MEMBER).tolist()
+    if not asking:
+        return {}
+    values = _tensor(node, "membership_values")
+    ends = np.flatnonzero(np.isnan(values))
+    sets = [part[~np.isnan(part)] for part in np.split(values, ends)]
+    if len(sets) == len(asking) + 1 and not len(sets[-1]):
+        sets.pop()
+    if len(sets) != len(asking):
+        raise Damaged(f"has {len(sets)} sets of members for {len(asking)} splits")
+    return {each: frozenset(part.tolist()) for each, part in zip(asking, sets, strict=True)}
+
+
+def _whole(node: Node, name: str, count: int | None = None, *, optional: bool = False) -> Numbers:
+    """An attribute that is a list of whole numbers."""
+    if optional and not node.attributes.get(name):
+        return np.zeros(count or 0, dtype=np.int64)
+    values = np.asarray(node.numbers(name))
+    if values.size and values.dtype.kind != "i":
+        raise Damaged(f"its attribute {name} does not hold whole numbers")
+    return _sized(values.astype(np.int64), name, count)
+
+
+def floats(node: Node, name: str, count: int | None = None) -> Floats:
+    """An attribute that is a list of numbers, or a tensor of them under a name of its own."""
+    if f"{name}_as_tensor" in node.attributes:
+        return _tensor(node, f"{name}_as_tensor", count)
+    return _sized(np.asarray(node.numbers(name), dtype=np.float64), name, count)
+
+
+def _tensor(node: Node, name: str, count: int | None = None) -> Floats:
+    value = node.attributes.get(name)
+    if not isinstance(value, Known):
+        raise Damaged(f"has no {name}")
+    return _sized(value.tensor.double().flatten().numpy(), name, count)
+
+
+def _sized(values: Any, name: str, count: int | None) -> Any:
+    if count is not None and len(values) != count:
+        raise Damaged(f"its attribute {name} has {len(values)} entries, not {count}")
+    return values
