@@ -19,7 +19,7 @@ from torch import Tensor
 from farfield.errors import SAMPLED, CaptureError, NotFollowed
 from farfield.graph.mixtures import times
 from farfield.graph.program import Program, Ref, Step, taint
-from farfield.graph.tail import Group, Tail
+from farfield.graph.tail import Group, Tail, gives_shares
 
 aten = torch.ops.aten
 Head = Literal["none", "softmax", "log-softmax", "sigmoid"]
@@ -86,9 +86,14 @@ def take_off(program: Program, constants: Mapping[str, Tensor]) -> tuple[Head, t
 
 def is_distribution(program: Program, constants: Mapping[str, Tensor]) -> bool:
     """Whether the output of a program is a distribution by the way it is made."""
-    tail = Tail.of(taint(_merged(program)), constants)
+    tail = Tail.of(taint(_merged(program)), constants, shares=True)
     outputs = None if tail is None else tail.probe()
     return outputs is not None and _within(outputs) and _sums_to_one(outputs)
+
+
+def is_made_of_shares(program: Program, constants: Mapping[str, Tensor]) -> bool:
+    """Whether a program ends in a distribution that trees make, which has no logits."""
+    return any(map(gives_shares, program.steps)) and is_distribution(program, constants)
 
 
 def _within(outputs: Tensor) -> bool:

@@ -138,7 +138,11 @@ def _load(path: Path) -> ExportedProgram:
 
 def _capture_onnx(path: Path, rows: Tensor | None, dtype: torch.dtype) -> Network:
     reading = read_onnx(path, None if rows is None else tuple(rows.shape[1:]))
-    network = _finish(reading.program, reading.constants, dtype)
+    if reading.link == "softmax":
+        network = _finish(reading.program, reading.constants, dtype)
+    else:
+        program = without_head(reading.program)
+        network = _build(program, reading.constants, "none", dtype, link=reading.link)
     notes = [*network.notes, *reading.notes]
     labels = reading.labels
     if labels is not None and len(labels) != network.classes:

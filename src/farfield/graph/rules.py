@@ -212,7 +212,12 @@ class RowFunction:
     """A function of a whole row, ``(rows, n)`` to ``(rows, m)``, that has a limit along rays.
 
     Subclasses that are asked at rest alone, behind steps, leave :meth:`limit` as it is.
+
+    Attributes:
+        shares: Whether the outputs are always a distribution, or a single one a share of it.
     """
+
+    shares: bool = False
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""

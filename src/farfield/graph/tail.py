@@ -18,6 +18,7 @@ from farfield.errors import CaptureError
 from farfield.graph.affine import convert
 from farfield.graph.program import FREE, Program, Step
 from farfield.graph.rules import RULES
+from farfield.graph.stepwise import apply_row
 
 aten = torch.ops.aten
 SOFTMAXES = (aten.softmax.int, aten._softmax.default)
@@ -60,8 +61,13 @@ class Tail:
     constants: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, program: Program, constants: Mapping[str, Tensor]) -> Tail | None:
-        """Follow the output back to softmaxes and sigmoids; ``None`` if anything else is met."""
+    def of(
+        cls, program: Program, constants: Mapping[str, Tensor], *, shares: bool = False
+    ) -> Tail | None:
+        """Follow the output back to softmaxes and sigmoids; ``None`` if anything else is met.
+
+        With ``shares``, functions of rows that always give shares are met as well.
+        """
         made = {step.name: step for step in program.steps}
         names: set[str] = set()
         atoms: set[str] = set()
@@ -70,7 +76,7 @@ class Tail:
             step = made.get(pending.pop())
             if step is None or step.name in names or step.name in atoms:
                 continue
-            if not step.constant and _is_atom(step):
+            if not step.constant and (_is_atom(step) or (shares and gives_shares(step))):
                 atoms.add(step.name)
                 continue
             if not step.constant and not _is_affine(step, made, program.input):
@@ -154,6 +160,11 @@ def _is_atom(step: Step) -> bool:
     return step.target in (aten.sigmoid.default, aten.tanh.default)
 
 
+def gives_shares(step: Step) -> bool:
+    """Whether a step is a function of rows whose outputs are always shares: a forest."""
+    return step.target is apply_row and bool(step.args[1].shares)
+
+
 def _is_affine(step: Step, made: Mapping[str, Step], source: str) -> bool:
     rule = RULES.get(step.target)
     if rule is None or rule.kind not in ("copy", "affine"):
@@ -167,6 +178,8 @@ def _is_affine(step: Step, made: Mapping[str, Step], source: str) -> bool:
 def _count(step: Step) -> tuple[int, int]:
     """How many distributions a step makes, and how many numbers each has; 1 for a sigmoid."""
     shape = (step.shape or ())[1:]
+    if step.target is apply_row:
+        return 1, math.prod(shape)
     if step.target not in SOFTMAXES:
         return math.prod(shape), 1
     size = shape[step.args[1] % (len(shape) + 1) - 1]

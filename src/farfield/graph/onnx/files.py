@@ -229,9 +229,7 @@ def _typed(items: Any, dtype: np.dtype[Any], data_type: int) -> np.ndarray[Any, 
     return np.asarray(items).astype(dtype)
 
 
-def _as_tensor(
-    values: np.ndarray[Any, Any], data_type: int, where: str, *, gaps: bool
-) -> Tensor:
+def _as_tensor(values: np.ndarray[Any, Any], data_type: int, where: str, *, gaps: bool) -> Tensor:
     if data_type == BFLOAT16:
         values = (values.astype("<u4") << 16).view("<f4")
     if data_type == BOOL:

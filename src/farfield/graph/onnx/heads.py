@@ -23,6 +23,8 @@ FLOATS = (1, 10, 11, 16)
 # Whatever is behind these is the same scores, under another name or as a dictionary.
 SAME_SCORES = ("Identity", "ZipMap", "Dropout")
 SQUASHED = ("Softmax", "LogSoftmax", "Sigmoid")
+# Operators that give a label and the scores of the classes.
+WITH_SCORES = ("LinearClassifier", "TreeEnsembleClassifier")
 # Between a label and the position it was looked up by.
 LABEL_STEPS = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
@@ -104,7 +106,7 @@ def _position_of(graph: Graph, name: str) -> str | None:
             return None
         if maker.op_type == "ArgMax" and maker.input:
             return str(maker.input[0])
-        if maker.op_type == "LinearClassifier" and len(maker.output) > 1:
+        if maker.op_type in WITH_SCORES and len(maker.output) > 1:
             return str(maker.output[1])
         place = 1 if maker.op_type == "ArrayFeatureExtractor" else 0
         if maker.op_type not in (*LABEL_STEPS, "ArrayFeatureExtractor"):

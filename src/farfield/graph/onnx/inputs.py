@@ -14,7 +14,7 @@ from farfield.graph.onnx.trace import MOST_ELEMENTS
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
 
-INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
+INTEGERS, DOUBLE = (2, 3, 4, 5, 6, 7, 12, 13), 11
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,14 @@ class Inputs:
             a single input.
         rows: The batch size that the file fixes, 0 if it is free.
         notes: What is read otherwise than it is written.
+        double: The names of inputs in double precision; others are rounded to single.
     """
 
     shape: tuple[int, ...]
     widths: dict[str, int]
     rows: int
     notes: tuple[str, ...]
+    double: frozenset[str] = frozenset()
 
 
 def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
@@ -50,6 +52,7 @@ def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
     if not values:
         raise CaptureError(f"{file.path} has no input; a model takes rows")
     notes = [note for item in values for note in _element_notes(item, file)]
+    double = frozenset(i.name for i in values if i.type.tensor_type.elem_type == DOUBLE)
     shapes = [_dims(item) for item in values]
     rows = (shapes[0][0] if shapes[0] else None) or 0
     if rows:
@@ -57,7 +60,7 @@ def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
     if len(values) == 1:
         shape = _row_shape(values[0].name, shapes[0], example_shape, file)
         widths = {values[0].name: math.prod(shape)}
-        return Inputs(shape, _bounded(widths, file), rows, tuple(notes))
+        return Inputs(shape, _bounded(widths, file), rows, tuple(notes), double)
     if any(len(shape) != 2 or not shape[1] for shape in shapes):
         raise NotFollowed(
             f"{file.path} takes {len(values)} inputs ({', '.join(i.name for i in values)}); "
@@ -65,7 +68,7 @@ def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
             "Export the model with a single input."
         )
     widths = {item.name: shape[1] or 0 for item, shape in zip(values, shapes, strict=True)}
-    return Inputs((sum(widths.values()),), _bounded(widths, file), rows, tuple(notes))
+    return Inputs((sum(widths.values()),), _bounded(widths, file), rows, tuple(notes), double)
 
 
 def _element_notes(item: ValueInfoProto, file: ModelFile) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 import farfield.graph.onnx.operators  # noqa: F401 - importing it registers the operators
 from farfield.errors import CaptureError
+from farfield.graph.heads import is_made_of_shares
 from farfield.graph.network import Label
 from farfield.graph.onnx.constants import can_compute, compute
 from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domain, opsets
@@ -25,6 +26,7 @@ from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
 from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
 from farfield.graph.program import CodePlace, Program, taint
+from farfield.graph.reading import Link
 from farfield.graph.simplify import check
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Reading:
         labels: The names of its classes, if the file says them.
         features: The names of its inputs, if every feature has its own.
         notes: What the user may want to know.
+        link: What its outputs are: probabilities if trees make them, else what :mod:`heads` finds.
     """
 
     program: Program
@@ -53,6 +56,7 @@ class Reading:
     labels: tuple[Label, ...] | None
     features: tuple[str, ...] | None
     notes: tuple[str, ...]
+    link: Link
 
 
 def read_onnx(
@@ -82,7 +86,8 @@ def read_onnx(
     notes = inputs.notes
     if any(node.op_type == "Imputer" for node in file.model.graph.node):
         notes = (*notes, TAKES_MISSING)
-    return Reading(program, trace.constants, find_labels(graph), features, notes)
+    link: Link = "identity" if is_made_of_shares(program, trace.constants) else "softmax"
+    return Reading(program, trace.constants, find_labels(graph), features, notes, link)
 
 
 def _check_graph(graph: Graph) -> None:
@@ -141,12 +146,14 @@ def _translate(trace: ProgramBuilder, graph: Graph, inputs: Inputs, scores: str)
 def _start(trace: ProgramBuilder, inputs: Inputs) -> dict[str, Value]:
     """The inputs of the file as columns of the program's input."""
     if len(inputs.widths) == 1:
-        return dict.fromkeys(inputs.widths, trace.input)
+        whole = replace(trace.input, single=not inputs.double)
+        return dict.fromkeys(inputs.widths, whole)
     values: dict[str, Value] = {}
     end = 0
     for name, width in inputs.widths.items():
         trace.source = CodePlace(f"{name} (input)")
-        values[name] = trace.emit(aten.slice.Tensor, trace.input, 1, end, end + width)
+        source = replace(trace.input, single=name not in inputs.double)
+        values[name] = trace.emit(aten.slice.Tensor, source, 1, end, end + width)
         end += width
     return values
 

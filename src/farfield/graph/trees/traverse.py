@@ -51,6 +51,7 @@ class PackedTrees(RowFunction):
         values: ``(leaves, width)``.
         output: ``(trees,)`` the first output that a tree adds to.
         base: ``(outputs,)``.
+        shares: Whether the outputs are always a distribution, or one a share of it.
     """
 
     code: Tensor
@@ -62,6 +63,7 @@ class PackedTrees(RowFunction):
     values: Tensor
     output: Tensor
     base: Tensor
+    shares: bool = False
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Add up the leaves that rows of codes end in, ``(rows, outputs)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from farfield.graph.onnx.trace import (
 
 aten = torch.ops.aten
 # TensorProto.DataType of what a value may be converted to.
-FLOATS, INTEGERS, BOOL = (1, 10, 11, 16), (2, 3, 4, 5, 6, 7, 12, 13), 9
+FLOATS, INTEGERS, BOOL, DOUBLE = (1, 10, 11, 16), (2, 3, 4, 5, 6, 7, 12, 13), 9, 11
 
 
 @operator("Identity", "Dropout")

@@ -17,17 +17,15 @@ import torch
 from farfield.errors import CaptureError
 from farfield.graph.onnx.node import LEARNED, Node, operator
 from farfield.graph.onnx.trace import Data, ProgramBuilder, Refusal
-from farfield.graph.onnx.tree_nodes import (
+from farfield.graph.onnx.tree_layouts import (
     Damaged,
     Floats,
     Layout,
-    Splits,
-    build,
     floats,
-    gives_shares,
     read_listed,
     read_rooted,
 )
+from farfield.graph.onnx.tree_splits import Splits, build, gives_shares
 from farfield.graph.stepwise import apply_row, take_steps
 from farfield.graph.trees.traverse import pack
 

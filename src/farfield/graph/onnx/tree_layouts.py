@@ -1,12 +1,8 @@
-"""The trees of an ONNX file, in both of its layouts, as one ensemble.
-
-onnxruntime compares in the type of its input: where that is, or ever was, single precision, inputs
-are rounded first. Splits by equality and membership become columns of their own, which say 0 or 1.
-"""
+"""The trees of an ONNX file, in both of its layouts, as one list of nodes and one of weights."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +10,6 @@ from numpy.typing import NDArray
 
 from farfield.graph.onnx.node import Node
 from farfield.graph.onnx.trace import Known, Refusal
-from farfield.graph.rules import Steps
-from farfield.graph.trees.compare import below, rounded_at_most
-from farfield.graph.trees.ensemble import TreeBuilder, TreeEnsemble
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -31,8 +24,6 @@ MODES = {
     "BRANCH_NEQ": NEQ,
     "LEAF": LEAF,
 }
-# Probabilities of a file are rounded to float32.
-TOLERANCE = 1e-5
 
 
 class Damaged(Exception):  # noqa: N818 - the operators say where, and raise a CaptureError
@@ -80,140 +71,6 @@ class Layout:
         given[self.leaf[self.target == target]] = True
         lacking = np.bincount(self.tree, (self.mode == LEAF) & ~given, len(self.starts) - 1)
         return bool((lacking == 0).any())
-
-
-@dataclass
-class Splits:
-    """Turns comparisons into ``x <= threshold``, with columns of their own for equality.
-
-    Args:
-        features: How many columns there are.
-        single: Whether inputs are rounded to single precision.
-    """
-
-    features: int
-    single: bool
-    _columns: dict[tuple[int, frozenset[float], bool], int] = field(default_factory=dict)
-
-    def read(self, layout: Layout) -> tuple[Numbers, Floats, Flags, Flags]:
-        """Columns, thresholds, whether true is on the left, and whether NaN goes left."""
-        mode, column = layout.mode, layout.feature.copy()
-        strict = (mode == LT) | (mode == GTE)
-        threshold = np.where(strict, below(layout.threshold), layout.threshold)
-        threshold = self._rounded(threshold)
-        left = (mode == LEQ) | (mode == LT) | (mode == NEQ)
-        missing = np.where(left, layout.tracks, ~layout.tracks)
-        for node in np.flatnonzero((mode == EQ) | (mode == NEQ) | (mode == MEMBER)).tolist():
-            members = layout.members.get(node, frozenset([float(layout.threshold[node])]))
-            absent = bool(layout.tracks[node]) and mode[node] != NEQ
-            key = (int(column[node]), members, absent)
-            column[node] = self._columns.setdefault(key, self.features + len(self._columns))
-            threshold[node] = 0.5
-        return np.where(mode == LEAF, -1, column), threshold, left, missing
-
-    @property
-    def width(self) -> int:
-        """How many columns there are with those for equality."""
-        return self.features + len(self._columns)
-
-    def equalities(self) -> Steps | None:
-        """The columns for equality, if there are any."""
-        if not self._columns:
-            return None
-        return Steps.of([self._equality(*key) for key in self._columns])
-
-    def _equality(self, column: int, members: frozenset[float], absent: bool) -> Any:
-        """1 for some numbers, 0 for all others."""
-        values = np.asarray(sorted(members), dtype=np.float64)
-        ends: list[float] = []
-        heights = [0.0]
-        starts = np.nextafter(values, -np.inf)
-        if self.single:
-            narrow = values.astype(np.float32)
-            values = values[narrow == values]  # other numbers never come
-            starts = np.nextafter(values.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-        for low, high in zip(self._rounded(starts), self._rounded(values), strict=True):
-            if ends and ends[-1] == low:
-                ends.pop()
-                heights.pop()
-            else:
-                ends.append(float(low))
-                heights.append(1.0)
-            ends.append(float(high))
-            heights.append(0.0)
-        return column, ends, heights, float(absent)
-
-    def _rounded(self, thresholds: Floats) -> Floats:
-        return rounded_at_most(thresholds) if self.single else thresholds
-
-
-def build(layout: Layout, splits: Splits, base: Floats, scale: float = 1.0) -> TreeEnsemble:
-    """Put the trees together, every weight times ``scale``."""
-    inner = layout.mode != LEAF
-    if (layout.feature[inner] < 0).any():
-        raise Damaged("has a split at a column below 0")
-    if inner[layout.leaf].any():
-        raise Damaged("has weights at nodes that are no leaves")
-    if len(layout.target) and not 0 <= layout.target.min() <= layout.target.max() < len(base):
-        raise Damaged(f"has weights for other outputs than its {len(base)}")
-    keys = layout.leaf * len(base) + layout.target
-    if len(np.unique(keys)) < len(keys):
-        raise Refusal("has two weights for one output in one leaf")
-    if (layout.feature[inner] >= splits.features).any():
-        raise Damaged(
-            f"looks at column {layout.feature[inner].max()} of rows of {splits.features} columns"
-        )
-    column, threshold, true_left, missing_left = splits.read(layout)
-    outputs = _one_output(layout)
-    width = len(base) if outputs is None else 1
-    values = np.zeros((len(layout.mode), width))
-    place = layout.target if outputs is None else 0
-    values[layout.leaf, place] = layout.weight * scale
-    left = np.where(true_left, layout.true, layout.false)
-    right = np.where(true_left, layout.false, layout.true)
-    builder = TreeBuilder(splits.width, base)
-    for tree, (first, end) in enumerate(
-        zip(layout.starts[:-1].tolist(), layout.starts[1:].tolist(), strict=True)
-    ):
-        here = slice(first, end)
-        builder.add(
-            feature=column[here],
-            threshold=threshold[here],
-            left=left[here] - first,
-            right=right[here] - first,
-            values=values[here],
-            output=0 if outputs is None else int(outputs[tree]),
-            missing_left=missing_left[here],
-        )
-    return builder.build()
-
-
-def _one_output(layout: Layout) -> Numbers | None:
-    """The output that each tree adds to, if every one adds to one alone."""
-    trees = len(layout.starts) - 1
-    tree = layout.tree[layout.leaf]
-    lowest, highest = np.full(trees, np.iinfo(np.int64).max), np.full(trees, -1)
-    np.minimum.at(lowest, tree, layout.target)
-    np.maximum.at(highest, tree, layout.target)
-    if (highest > lowest).any():
-        return None
-    return np.maximum(highest, 0)
-
-
-def gives_shares(layout: Layout, base: Floats, scale: float) -> bool:
-    """Whether the outputs are always a distribution, or one of them a share of it."""
-    trees, weight = len(layout.starts) - 1, layout.weight * scale
-    leaves = np.flatnonzero(layout.mode == LEAF)
-    totals = np.bincount(layout.leaf, weight, len(layout.mode))[leaves]
-    tree = layout.tree[leaves]
-    least, most = np.full(trees, np.inf), np.full(trees, -np.inf)
-    np.minimum.at(least, tree, totals)
-    np.maximum.at(most, tree, totals)
-    low, high = float(least.sum() + base.sum()), float(most.sum() + base.sum())
-    if len(base) == 1:
-        return low >= -TOLERANCE and high <= 1 + TOLERANCE
-    even = abs(low - 1) <= TOLERANCE and abs(high - 1) <= TOLERANCE
-    return even and bool((weight >= 0).all()) and bool((base >= 0).all())
 
 
 def read_listed(node: Node, prefix: str) -> Layout:
@@ -280,7 +137,8 @@ class _Index:
         if not there.all():
             lost = int(np.flatnonzero(~there)[0])
             raise Damaged(f"names node {ids[lost]} of tree {trees[lost]}, which is not there")
-        return self._order[place]
+        found: Numbers = self._order[place]
+        return found
 
 
 def read_rooted(node: Node) -> Layout:
@@ -306,7 +164,7 @@ def read_rooted(node: Node) -> Layout:
     place[order[kept]] = np.flatnonzero(kept)
     leaf = -1 - order[~kept]
     children = [np.zeros(len(order), dtype=np.int64) for _ in sides]
-    _connect(children, order, sides, place, starts)
+    _connect(children, order, starts)
     inner = np.where(kept, order, 0)
     members = _members(node, mode)
     return Layout(
@@ -344,15 +202,15 @@ def _walk(roots: Numbers, sides: Any, count: int) -> tuple[Numbers, Numbers]:
             seen[inner] = True
             order.append(level)
             size += len(level)
-            pairs = [np.where(leaf[inner], -1 - child[inner], child[inner]) for child, leaf in sides]
+            pairs = [
+                np.where(leaf[inner], -1 - child[inner], child[inner]) for child, leaf in sides
+            ]
             level = np.stack(pairs, axis=1).reshape(-1)
         starts.append(starts[-1] + size)
     return np.concatenate(order), np.asarray(starts, dtype=np.int64)
 
 
-def _connect(
-    children: list[Numbers], order: Numbers, sides: Any, place: Numbers, starts: Numbers
-) -> None:
+def _connect(children: list[Numbers], order: Numbers, starts: Numbers) -> None:
     """Number the children: within a tree, the k-th inner node's are its nodes 2k + 1 and 2k + 2."""
     inner = np.flatnonzero(order >= 0)
     tree = np.searchsorted(starts, inner, side="right") - 1
@@ -384,21 +242,24 @@ def _whole(node: Node, name: str, count: int | None = None, *, optional: bool = 
     values = np.asarray(node.numbers(name))
     if values.size and values.dtype.kind != "i":
         raise Damaged(f"its attribute {name} does not hold whole numbers")
-    return _sized(values.astype(np.int64), name, count)
+    found: Numbers = _sized(values.astype(np.int64), name, count)
+    return found
 
 
 def floats(node: Node, name: str, count: int | None = None) -> Floats:
     """An attribute that is a list of numbers, or a tensor of them under a name of its own."""
     if f"{name}_as_tensor" in node.attributes:
         return _tensor(node, f"{name}_as_tensor", count)
-    return _sized(np.asarray(node.numbers(name), dtype=np.float64), name, count)
+    found: Floats = _sized(np.asarray(node.numbers(name), dtype=np.float64), name, count)
+    return found
 
 
 def _tensor(node: Node, name: str, count: int | None = None) -> Floats:
     value = node.attributes.get(name)
     if not isinstance(value, Known):
         raise Damaged(f"has no {name}")
-    return _sized(value.tensor.double().flatten().numpy(), name, count)
+    found: Floats = _sized(value.tensor.double().flatten().numpy(), name, count)
+    return found
 
 
 def _sized(values: Any, name: str, count: int | None) -> Any:
