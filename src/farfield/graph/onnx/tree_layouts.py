@@ -96,7 +96,7 @@ def read_listed(node: Node, prefix: str) -> Layout:
         children[side][inner] = index.find(trees[inner], listed[inner])
     tracks = _whole(node, "nodes_missing_value_tracks_true", len(ids), optional=True)
     target = _whole(node, f"{prefix}_ids")
-    return Layout(
+    layout = Layout(
         starts=np.append(starts, len(ids)),
         mode=mode,
         feature=_whole(node, "nodes_featureids", len(ids)),
@@ -111,6 +111,63 @@ def read_listed(node: Node, prefix: str) -> Layout:
             _whole(node, f"{prefix}_nodeids", len(target)),
         ),
         weight=floats(node, f"{prefix}_weights", len(target)),
+    )
+    return with_members(layout)
+
+
+def with_members(layout: Layout) -> Layout:
+    """Put chains of equalities that lead to one node together: converters write sets as these."""
+    parents = np.bincount(
+        np.concatenate([layout.true, layout.false])[np.tile(layout.mode != LEAF, 2)],
+        minlength=len(layout.mode),
+    )
+    parents[layout.starts[:-1]] += 1  # a root stays
+    false, gone = layout.false.copy(), np.zeros(len(parents), dtype=bool)
+    members: dict[int, frozenset[float]] = {}
+    for node in np.flatnonzero(layout.mode == EQ).tolist():
+        values = [float(layout.threshold[node])]
+        while not gone[node]:
+            behind = int(false[node])
+            if behind == node or parents[behind] != 1 or not _continues(layout, node, behind):
+                break
+            values += members.pop(behind, frozenset([float(layout.threshold[behind])]))
+            gone[behind] = True
+            false[node] = false[behind]
+        if len(values) > 1:
+            members[node] = frozenset(values)
+    return layout if not members else _without(layout, gone, false, members)
+
+
+def _continues(layout: Layout, node: int, behind: int) -> bool:
+    """Whether a node asks for another value of the same column, with the same way if it is so."""
+    return bool(
+        layout.mode[behind] == EQ
+        and layout.feature[behind] == layout.feature[node]
+        and layout.true[behind] == layout.true[node]
+        and layout.tracks[behind] == layout.tracks[node]
+    )
+
+
+def _without(
+    layout: Layout, gone: Flags, false: Numbers, members: dict[int, frozenset[float]]
+) -> Layout:
+    """The layout without some nodes, and with sets at others."""
+    kept = ~gone
+    place = np.cumsum(kept) - 1
+    mode = layout.mode.copy()
+    mode[list(members)] = MEMBER
+    return Layout(
+        starts=np.append(place[layout.starts[:-1]], kept.sum()),
+        mode=mode[kept],
+        feature=layout.feature[kept],
+        threshold=layout.threshold[kept],
+        true=place[layout.true[kept]],
+        false=place[false[kept]],
+        tracks=layout.tracks[kept],
+        members={int(place[node]): values for node, values in members.items()},
+        target=layout.target,
+        leaf=place[layout.leaf],
+        weight=layout.weight,
     )
 
 
