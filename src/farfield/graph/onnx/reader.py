@@ -25,9 +25,11 @@ from farfield.graph.onnx.heads import Graph, find_labels, find_scores
 from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
 from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
-from farfield.graph.program import CodePlace, Program, taint
+from farfield.graph.program import CodePlace, Program, Step, taint
 from farfield.graph.reading import Link
+from farfield.graph.scikit.softmax import SOFTMAX
 from farfield.graph.simplify import check
+from farfield.graph.stepwise import apply_row
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -86,8 +88,21 @@ def read_onnx(
     notes = inputs.notes
     if any(node.op_type == "Imputer" for node in file.model.graph.node):
         notes = (*notes, TAKES_MISSING)
-    link: Link = "identity" if is_made_of_shares(program, trace.constants) else "softmax"
+    link: Link = "softmax"
+    if is_made_of_shares(program, trace.constants):
+        program, link = _with_limits(program), "identity"
     return Reading(program, trace.constants, find_labels(graph), features, notes, link)
+
+
+def _with_limits(program: Program) -> Program:
+    """Write softmaxes that are averaged with trees as functions of rows, which have limits."""
+
+    def read(step: Step) -> Step:
+        if step.target is not aten.softmax.int or step.shape is None or len(step.shape) != 2:
+            return step
+        return replace(step, target=apply_row, args=(step.args[0], SOFTMAX), kwargs={})
+
+    return program.with_steps(tuple(map(read, program.steps)))
 
 
 def _check_graph(graph: Graph) -> None:
