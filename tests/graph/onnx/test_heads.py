@@ -75,16 +75,16 @@ def test_independent_sigmoids_are_refused(save):
         ff.capture(path)
 
 
-def test_a_forest_is_sent_to_an_audit_by_evaluation_and_not_to_the_rules(save):
-    forest = make_node(
-        "TreeEnsembleClassifier",
+def test_a_machine_is_sent_to_an_audit_by_evaluation_and_not_to_the_rules(save):
+    machine = make_node(
+        "SVMClassifier",
         ["z"],
         ["l", "o"],
         domain=ML,
-        classlabels_int64s=[0, 1, 2],
+        classlabels_ints=[0, 1, 2],
         post_transform="NONE",
     )
-    with pytest.raises(UnsupportedOperation, match="TreeEnsembleClassifier") as caught:
-        ff.capture(model(save, [forest], {"o": 1}))
+    with pytest.raises(UnsupportedOperation, match="SVMClassifier") as caught:
+        ff.capture(model(save, [machine], {"o": 1}))
     assert "ff.audit can still audit the model by evaluation" in str(caught.value)
     assert "docs/rules.md" not in str(caught.value)

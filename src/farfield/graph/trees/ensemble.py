@@ -8,6 +8,7 @@ sigmoid, nothing because the values are probabilities) is for the reader's progr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from farfield.errors import CaptureError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+# Rows walk level by level; a chain of nodes would take as many steps as it has.
+DEEPEST = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +177,12 @@ class TreeBuilder:
         if parents[0] or not (parents[1:] <= 1).all():
             raise CaptureError(f"{name} is no tree: two nodes share a child")
         reached, level = 1, np.zeros(1, dtype=np.int64)
-        while level.size:
+        for depth in itertools.count():
             level = level[~leaf[level]]
+            if not level.size:
+                break
+            if depth > DEEPEST:
+                raise CaptureError(f"{name} has more than {DEEPEST} levels, as no library grows it")
             level = np.concatenate([left[level], right[level]])
             reached += level.size
         if reached != np.count_nonzero(parents) + 1:

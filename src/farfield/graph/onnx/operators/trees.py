@@ -30,7 +30,6 @@ from farfield.graph.stepwise import apply_row, take_steps
 from farfield.graph.trees.traverse import pack
 
 aten = torch.ops.aten
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -58,7 +57,9 @@ def classifier(trace: ProgramBuilder, node: Node) -> Any:
     layout = read_listed(node, "class")
     base = _base(node)
     form = node.text("post_transform", "NONE")
-    used = sorted(set(layout.target.tolist()))
+    used = set(layout.target.tolist())
+    if not used <= set(range(classes)):
+        raise Damaged(f"has weights for other outputs than its {classes}")
     if classes > 2:
         if len(base) not in (0, classes):
             raise Refusal(f"has {len(base)} base values for {classes} classes")
@@ -120,16 +121,18 @@ def ensemble(trace: ProgramBuilder, node: Node) -> Any:
     """The sum or the mean of the leaves, from version 5 on."""
     targets = node.whole("n_targets", 1)
     layout = read_rooted(node)
-    scale = _scale(_named(AGGREGATES, node.whole("aggregate_function", 1)), layout)
+    number = node.whole("aggregate_function", 1)
+    scale = _scale(AGGREGATES[number] if 0 <= number < 4 else str(number), layout)
     if targets < 1:
         raise Refusal(f"has {targets} targets")
     trace.spend(0, 8 * targets)
     scores = _sum(trace, node, layout, np.zeros(targets), scale)
-    return _transformed(trace, scores, _named(TRANSFORMS, node.whole("post_transform", 0)))
-
-
-def _named(names: tuple[str, ...], number: int) -> str:
-    return names[number] if 0 <= number < len(names) else str(number)
+    if node.whole("post_transform", 0) != 0:
+        # The specification counts SOFTMAX before LOGISTIC; onnxruntime counts them the other way.
+        raise Refusal(
+            "has a post_transform, which onnxruntime reads otherwise than it is specified"
+        )
+    return scores
 
 
 def _base(node: Node) -> Floats:
