@@ -27,6 +27,12 @@ from farfield.graph.program import Program, fold_constants, renamed
 from farfield.graph.reading import Link, Reading
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.simplify import simplify, without_head
+from farfield.graph.trees.boosters import (
+    is_booster,
+    is_booster_file,
+    read_booster,
+    read_booster_file,
+)
 
 aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64)
@@ -78,12 +84,16 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         path = Path(model)
         if path.suffix.lower() == ".onnx":
             return _capture_onnx(path, rows, dtype)
+        if is_booster_file(path):
+            return _from_reading(read_booster_file(path), rows, dtype)
         model = _load(path)
     if isinstance(model, ExportedProgram):
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
     if is_scikit(model):
         return _from_reading(read_scikit(model), rows, dtype)
+    if is_booster(model):
+        return _from_reading(read_booster(model), rows, dtype)
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
         "list of them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline "

@@ -3,17 +3,20 @@
 A library that rounds its inputs to single precision, or asks ``x < c``, still cuts the float64
 numbers in two: those up to some largest one go one way, all others the other. That number is found
 here, so that rows at a threshold, and one unit in the last place beside it, go where they go in
-the library itself.
+the library itself. So it is with sets of categories: each is a set of intervals of float64 numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+# A set of numbers by its ends, which increase: ``x`` is inside if an odd number is below it.
+Ends = tuple[float, ...]
 LARGEST = np.finfo(np.float32).max
 # Half a unit in the last place beyond the largest float32: from here on numbers round to infinity.
 BEYOND = float(LARGEST) + 2.0**103
@@ -60,3 +63,36 @@ def rounded_below(thresholds: Any) -> Floats:
     # Below the smallest number there is only minus infinity, which numbers may round to.
     lowest = np.isneginf(previous) & np.isfinite(narrow)
     return np.where(lowest, -BEYOND, rounded_at_most(previous.astype(np.float64)))
+
+
+def whole_categories(members: Iterable[int]) -> Ends:
+    """The numbers whose whole part, rounded down, is one of ``members``.
+
+    >>> whole_categories([1, 2]) == (float(below(1.0)), float(below(3.0)))
+    True
+    """
+    inside = _sorted(members)
+    return _joined(below(inside), below(inside + 1.0))
+
+
+def truncated_categories(members: Iterable[int]) -> Ends:
+    """The numbers that become one of ``members`` without their fraction: 0 from above -1 on."""
+    inside = _sorted(members)
+    return _joined(np.where(inside == 0, -1.0, below(inside)), below(inside + 1.0))
+
+
+def rounded_categories(members: Iterable[int]) -> Ends:
+    """The numbers whose ``float32`` has one of ``members`` as its whole part."""
+    inside = _sorted(members)
+    return _joined(rounded_below(inside), rounded_below(inside + 1.0))
+
+
+def _sorted(members: Iterable[int]) -> Floats:
+    return np.unique(np.fromiter(members, dtype=np.float64))
+
+
+def _joined(starts: Floats, stops: Floats) -> Ends:
+    """Ends of intervals, each without its start and with its stop; neighbours become one."""
+    first = np.append(True, starts[1:] != stops[:-1])[: len(starts)]
+    last = np.append(first[1:], True)[: len(stops)]
+    return tuple(np.stack([starts[first], stops[last]], axis=1).reshape(-1).tolist())

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import CaptureError
+from farfield.graph.trees.compare import Ends, whole_categories
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -33,7 +34,7 @@ class TreeEnsemble:
 
     * its column is NaN and ``missing_left``,
     * or is within 1e-35 of zero, ``zero_missing``, and ``missing_left``,
-    * or the node has a set of categories that holds the whole number below the value,
+    * or the node has a set of categories, and the value is in it,
     * or it has no set and ``x <= threshold`` in float64
       (:mod:`farfield.graph.trees.compare` has the other comparisons).
 
@@ -47,7 +48,7 @@ class TreeEnsemble:
         missing_left: ``(nodes,)`` which way NaN goes.
         zero_missing: ``(nodes,)`` whether zero counts as missing.
         category: ``(nodes,)`` which of ``sets`` an inner node has, -1 for a threshold.
-        sets: Sets of categories, whole numbers; negative values are in none.
+        sets: Sets of categories by their ends: ``x`` is inside if an odd number is below it.
         values: ``(leaves, width)`` what leaves add; trees of boosting have width 1.
         output: ``(trees,)`` the first output that a tree adds to.
         base: ``(outputs,)`` where the sum starts.
@@ -62,7 +63,7 @@ class TreeEnsemble:
     missing_left: Flags
     zero_missing: Flags
     category: Integers
-    sets: tuple[frozenset[int], ...]
+    sets: tuple[Ends, ...]
     values: Floats
     output: Integers
     base: Floats
@@ -90,7 +91,7 @@ class TreeBuilder:
     columns: int
     base: Any
     _parts: list[dict[str, NDArray[Any]]] = field(default_factory=list)
-    _sets: dict[frozenset[int], int] = field(default_factory=dict)
+    _sets: dict[Ends, int] = field(default_factory=dict)
     _roots: list[int] = field(default_factory=list)
     _output: list[int] = field(default_factory=list)
     _nodes: int = 0
@@ -107,7 +108,7 @@ class TreeBuilder:
         output: int = 0,
         missing_left: Any = False,
         zero_missing: Any = False,
-        sets: Sequence[frozenset[int] | None] | None = None,
+        sets: Sequence[frozenset[int] | Ends | None] | None = None,
     ) -> None:
         """Add a tree whose first node is its root.
 
@@ -120,7 +121,8 @@ class TreeBuilder:
             output: The first output that the tree adds to.
             missing_left: One for all, or ``(nodes,)``.
             zero_missing: One for all, or ``(nodes,)``.
-            sets: ``(nodes,)`` sets of categories, ``None`` where a node has a threshold.
+            sets: ``(nodes,)`` sets of categories, ``None`` where a node has a threshold: whole
+                numbers, or ends as :mod:`farfield.graph.trees.compare` makes them.
 
         Raises:
             CaptureError: If these are no tree: children out of range, visited twice, or columns
@@ -140,7 +142,8 @@ class TreeBuilder:
         category = np.full(count, -1, dtype=np.int32)
         for node, members in enumerate(sets or ()):
             if members is not None:
-                category[node] = self._sets.setdefault(members, len(self._sets))
+                ends = members if isinstance(members, tuple) else whole_categories(members)
+                category[node] = self._sets.setdefault(ends, len(self._sets))
         self._parts.append(
             {
                 "feature": np.where(leaf, -1, column).astype(np.int32),
