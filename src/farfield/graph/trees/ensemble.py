@@ -197,7 +197,7 @@ class TreeBuilder:
         Raises:
             CaptureError: If there is no tree, or trees add to outputs that do not exist.
         """
-        base = np.asarray(self.base, dtype=np.float64).reshape(-1)
+        base = np.array(self.base, dtype=np.float64).reshape(-1)
         if not self._parts:
             raise CaptureError("the ensemble has no trees")
         widths = {part["values"].shape[1] for part in self._parts}

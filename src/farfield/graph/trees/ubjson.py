@@ -36,9 +36,8 @@ class _Cursor:
     def take(self, count: int) -> bytes:
         """The next bytes."""
         if count < 0 or count > len(self.data) - self.at:
-            raise ValueError(
-                f"{count} bytes are wanted from byte {self.at} on, {len(self.data) - self.at} are left"
-            )
+            left = len(self.data) - self.at
+            raise ValueError(f"{count} bytes are wanted from byte {self.at} on, {left} are left")
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -68,12 +67,12 @@ class _Cursor:
 
 
 def parse_ubjson(data: bytes) -> Any:
-    """Parse a document; typed arrays become numpy arrays, everything else what JSON would be.
+    r"""Parse a document; typed arrays become numpy arrays, everything else what JSON would be.
 
     Raises:
         ValueError: If it is not one, is cut short, or nests more than 32 levels deep.
 
-    >>> parse_ubjson(b"{i\\x01a[$U#i\\x02\\x07\\x08i\\x01bSi\\x02hi}")
+    >>> parse_ubjson(b"{i\x01a[$U#i\x02\x07\x08i\x01bSi\x02hi}")
     {'a': array([7, 8], dtype=uint8), 'b': 'hi'}
     """
     cursor = _Cursor(data)

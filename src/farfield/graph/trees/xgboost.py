@@ -1,14 +1,15 @@
 """XGBoost's models, as ``save_model`` writes them in JSON or UBJSON, and the objects in memory.
 
-What ``predict_proba`` does is: round the row to float32; in every tree go left where ``x < c``, where
-``x`` is in no set of categories, or by default where it is missing; add up the leaves, times the
-weight of the tree with ``dart``, to the base score; then softmax, or sigmoid for two classes. The
-file is one record of text and arrays; every version since 1.7 has been seen to be read rightly.
+What ``predict_proba`` does is: round the row to float32; in every tree go left where ``x < c``, or
+where ``x`` is not in the split's set of categories, or by default where it is missing; add up the
+leaves, times the weight of the tree with ``dart``, to the base score; then softmax, or sigmoid for
+two classes.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,12 @@ LOGISTIC = ("binary:logistic", "reg:logistic")
 SOFTMAX = ("multi:softprob", "multi:softmax")
 OBJECTIVES = (*LOGISTIC, "binary:logitraw", *SOFTMAX)
 # What a tree may hold; a field that is not known may change what the others mean.
-TREE_FIELDS = frozenset(
-    ["base_weights", "categories", "categories_nodes", "categories_segments", "categories_sizes", "default_left", "id", "leaf_weights", "left_children", "loss_changes", "parents", "right_children", "split_conditions", "split_indices", "split_type", "sum_hessian", "tree_param", "leaf_child_counts"]
-)
+TREE_FIELDS = {
+    *("id", "tree_param", "parents", "left_children", "right_children", "default_left"),
+    *("split_conditions", "split_indices", "split_type", "base_weights", "leaf_weights"),
+    *("categories", "categories_nodes", "categories_segments", "categories_sizes"),
+    *("loss_changes", "sum_hessian", "leaf_child_counts"),
+}
 # XGBoost keeps the probability that it starts from this far away from 0 and 1.
 SMALLEST = np.float32(1e-6)
 MOST_CATEGORY = 2**24
@@ -90,8 +94,8 @@ def _objective(learner: Fields) -> str:
     objective = learner.part("objective").text("name")
     if objective not in OBJECTIVES:
         raise CaptureError(
-            f"{learner.where} has the objective {shown(objective)}, which gives no probabilities of "
-            f"classes; farfield reads {', '.join(OBJECTIVES)}"
+            f"{learner.where} has the objective {shown(objective)}, which gives no probabilities "
+            f"of classes; farfield reads {', '.join(OBJECTIVES)}"
         )
     return objective
 
@@ -168,8 +172,8 @@ def _add(builder: TreeBuilder, tree: Fields, group: int, outputs: int, weight: f
     """Put one tree into the common form."""
     if unknown := sorted(set(tree.found) - TREE_FIELDS):
         raise CaptureError(
-            f"{tree.where} has the field {unknown[0][:40]!r}, which farfield does not know; is it from "
-            "a newer XGBoost?"
+            f"{tree.where} has the field {unknown[0][:40]!r}, which farfield does not know; is it "
+            "from a newer XGBoost?"
         )
     left = tree.integers("left_children")
     count, leaf = len(left), left == -1
@@ -292,7 +296,7 @@ def _numbers(part: Fields) -> tuple[Any, ...] | None:
 
 
 def _names(part: Fields) -> tuple[Any, ...] | None:
-    """Names of categories; XGBoost 3.2 counts characters for bytes, so others than ASCII are lost."""
+    """Names in ASCII; XGBoost 3.2 counts characters for bytes, so that others are cut wrongly."""
     ends, codes = part.integers("offsets"), part.integers("values")
     if not len(ends):
         return None
@@ -301,7 +305,7 @@ def _names(part: Fields) -> tuple[Any, ...] | None:
     if codes.size and not 0 <= codes.min() <= codes.max() < 128:
         return None
     raw = bytes(codes.astype(np.uint8))
-    return tuple(raw[a:b].decode("ascii") for a, b in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(raw[a:b].decode("ascii") for a, b in pairwise(ends))
 
 
 def from_xgboost(model: Any) -> Reading:
