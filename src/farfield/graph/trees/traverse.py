@@ -178,7 +178,8 @@ def _codes(
     code[sets] = len(outputs) + place.reshape(-1)
     for column, members, left in kinds.tolist():
         outputs.append(_membership(column, ensemble.sets[members], left=bool(left)))
-    return code, limit, Steps.of(outputs)
+    # Trees of leaves alone look at no column; there must be a code all the same.
+    return code, limit, Steps.of(outputs or [(0, (), (0.0,), 0.0)])
 
 
 def _alike(ensemble: TreeEnsemble, nodes: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
