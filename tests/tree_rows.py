@@ -23,12 +23,11 @@ def breaks(network):
 
 def beside(value):
     """A number, its neighbours in double precision, in single precision, and theirs."""
-    with np.errstate(over="ignore"):
+    ends = np.float32([np.inf, -np.inf])
+    with np.errstate(over="ignore"):  # some thresholds are the largest float32 number
         narrow = np.float32(value)
-    near = [narrow, np.nextafter(narrow, np.float32(np.inf)), np.nextafter(narrow, -np.float32(np.inf))]
-    out = []
-    for each in (value, *map(float, near)):
-        out += [each, np.nextafter(each, np.inf), np.nextafter(each, -np.inf)]
+        near = [value, narrow, *(np.nextafter(narrow, end) for end in ends)]
+        out = [each for at in map(float, near) for each in (at, *np.nextafter(at, [-9e99, 9e99]))]
     return [float(each) for each in out if abs(each) < 3.4e38]
 
 

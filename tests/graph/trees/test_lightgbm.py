@@ -1,0 +1,267 @@
+"""LightGBM, read and compared with LightGBM."""
+
+import re
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import farfield as ff
+from farfield.errors import CaptureError, NotFollowed
+from tree_rows import far_differences, probabilities, telling_rows
+
+CLOSE = 1e-9
+FEW = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 3, "verbose": -1, "n_jobs": 1}
+
+
+def table(seed=0, rows=240, columns=4, classes=3, missing=True):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns)) * [1, 100, 1e-36, 1][:columns]
+    X[:, -1] = np.maximum(rng.integers(-3, 3, rows), 0)  # mostly zero
+    score = np.sin(3 * X[:, 0]) + X[:, 1] / 80 + X[:, -1] + 0.3 * rng.normal(size=rows)
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    if missing:
+        X[rng.random(X.shape) < 0.15] = np.nan
+    return X, y
+
+
+def fitted(classes=3, X=None, y=None, missing=True, **options):
+    if X is None:
+        X, y = table(classes=classes, missing=missing)
+    return lgb.LGBMClassifier(**{**FEW, **options}).fit(X, y), X
+
+
+def agree(model, X, network=None, **options):
+    network = network or ff.capture(model)
+    rows = telling_rows(network, X, **options)
+    found = probabilities(network, rows)
+    assert np.abs(found - model.predict_proba(rows)).max() < CLOSE
+    return network
+
+
+BAGGED = {"subsample": 0.5, "subsample_freq": 1}
+OPTIONS = {
+    "plain": {},
+    "none missing": {"missing": False},
+    "missing unused": {"use_missing": False},
+    "zero missing": {"zero_as_missing": True},
+    "dart": {"boosting_type": "dart", "drop_rate": 0.5},
+    "goss": {"data_sample_strategy": "goss"},
+    "rf": {"boosting_type": "rf", **BAGGED},
+    "extra": {"extra_trees": True},
+    "constant": {"min_child_samples": 10**4},
+}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_probabilities_are_the_models_own(name, classes):
+    model, X = fitted(classes, **OPTIONS[name])
+    network = agree(model, X)
+    assert network.labels == tuple(range(classes))
+    assert network.features is None
+
+
+@pytest.mark.parametrize("objective", ["binary", "cross_entropy"])
+def test_the_slope_of_the_sigmoid(objective):
+    X, y = table(classes=2)
+    options = {**FEW, "objective": objective, "sigmoid": 2.5}
+    booster = lgb.train(options, lgb.Dataset(X, y.astype(float)), 5)
+    network = ff.capture(booster)
+    rows = telling_rows(network, X)
+    assert np.abs(probabilities(network, rows)[:, 1] - booster.predict(rows)).max() < CLOSE
+
+
+def test_thresholds_among_numbers_that_count_as_zero():
+    """LightGBM puts such thresholds there only where data makes it; a file can hold any."""
+    booster = lgb.train({**FEW, "objective": "binary"}, lgb.Dataset(*table(classes=2)), 1)
+    # LightGBM aborts the process where sizes of trees are not right, and does without them.
+    text = re.sub("tree_sizes=.*\n", "", booster.model_to_string())
+    line = next(line for line in text.splitlines() if line.startswith("threshold="))
+    for value in ("0", "-0", "5e-36", "-5e-36", "1e-300", "-1e-300", "1.0000000180025095e-35"):
+        changed = "threshold=" + " ".join([value] * len(line.split()))
+        for kind in (0, 2, 4, 6, 8, 10):
+            bits = "decision_type=" + " ".join([str(kind)] * len(line.split()))
+            old = next(each for each in text.splitlines() if each.startswith("decision_type="))
+            other = lgb.Booster(model_str=text.replace(line, changed).replace(old, bits))
+            network = ff.capture(other)
+            rows = telling_rows(network, table(classes=2)[0])
+            assert np.abs(probabilities(network, rows)[:, 1] - other.predict(rows)).max() < CLOSE
+
+
+def test_early_stopping():
+    X, y = table(classes=2)
+    model = lgb.LGBMClassifier(**{**FEW, "n_estimators": 30}).fit(
+        X,
+        y,
+        eval_X=X,
+        eval_y=np.random.default_rng(1).permutation(y),
+        callbacks=[lgb.early_stopping(2, verbose=False)],
+    )
+    assert 0 < model.best_iteration_ < 30
+    agree(model, X)
+
+
+def test_files_are_read_as_the_object_is(tmp_path):
+    model, X = fitted(3)
+    model.booster_.save_model(tmp_path / "model.txt")
+    network = ff.capture(tmp_path / "model.txt")
+    rows = telling_rows(network, X)
+    assert (probabilities(network, rows) == probabilities(ff.capture(model), rows)).all()
+    data = (tmp_path / "model.txt").read_bytes().replace(b"\n", b"\r\n")
+    (tmp_path / "windows").write_bytes(data)
+    assert (
+        probabilities(ff.capture(tmp_path / "windows"), rows) == probabilities(network, rows)
+    ).all()
+
+
+def frame(seed=0, rows=300):
+    rng = np.random.default_rng(seed)
+    held = pd.DataFrame(
+        {
+            "age": rng.normal(size=rows),
+            "town": pd.Categorical(rng.choice(["a", "bé", "d", "e", "f", "g"], rows)),
+            "size": pd.Categorical(rng.choice([3, 7, 12], rows)),
+        }
+    )
+    effect = held["town"].cat.codes.isin([0, 3]) ^ (held["size"].cat.codes == 1)
+    y = np.where(effect + held["age"] + rng.normal(size=rows) > 0.5, "yes", "no")
+    held.loc[::9, "town"] = np.nan
+    return held, y
+
+
+def coded(held):
+    columns = [
+        held[name].cat.codes.where(held[name].notna(), np.nan)
+        if isinstance(held[name].dtype, pd.CategoricalDtype)
+        else held[name]
+        for name in held
+    ]
+    return np.column_stack(columns).astype(float)
+
+
+CATEGORIES = {"min_data_per_group": 3, "cat_smooth": 1, "cat_l2": 1}
+
+
+@pytest.mark.parametrize("one_hot", [1, 10])
+def test_categories_of_frames(one_hot):
+    held, y = frame()
+    model = lgb.LGBMClassifier(**FEW, **CATEGORIES, max_cat_to_onehot=one_hot).fit(held, y)
+    network = ff.capture(model)
+    assert network.labels == ("no", "yes")
+    assert network.features == ("age", "town", "size")
+    assert network.columns[1].categories == ("a", "bé", "d", "e", "f", "g")
+    assert network.columns[2].categories == (3, 7, 12)
+    found = probabilities(network, coded(held))
+    assert np.abs(found - model.predict_proba(held)).max() < CLOSE
+
+
+def test_categories_by_number_and_what_lies_between_them():
+    held, y = frame()
+    X = coded(held)
+    X[:, 1] *= 13  # across several words of bits
+    model = lgb.LGBMClassifier(**FEW, **CATEGORIES).fit(X, y, categorical_feature=[1, 2])
+    network = ff.capture(model)
+    assert any("go in as codes" in note for note in network.notes)
+    rows = telling_rows(network, X)
+    extra = rows[:8].copy()
+    extra[:, 1] = [-0.5, -0.999, -1.0, 0.999, 1e9, 2.0**31, 2.0**32, -(2.0**33)]
+    rows = np.concatenate([rows, extra])
+    assert np.abs(probabilities(network, rows) - model.predict_proba(rows)).max() < CLOSE
+
+
+def test_ordered_categories_cannot_be_told_apart():
+    held, y = frame()
+    held["size"] = held["size"].cat.as_ordered()
+    model = lgb.LGBMClassifier(**FEW, **CATEGORIES).fit(held, y)
+    network = ff.capture(model)
+    assert [column.categories for column in network.columns] == [None] * 3
+    assert any("town" in note for note in network.notes)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_any_small_model(data):
+    classes = data.draw(st.integers(2, 4))
+    columns = data.draw(st.integers(2, 4))
+    X, y = table(data.draw(st.integers(0, 10**6)), 80, columns, classes, data.draw(st.booleans()))
+    options = {
+        "n_estimators": data.draw(st.integers(1, 4)),
+        "num_leaves": data.draw(st.integers(2, 12)),
+        "min_child_samples": 1,
+        "max_bin": data.draw(st.sampled_from([3, 255])),
+        "zero_as_missing": data.draw(st.booleans()),
+        "use_missing": data.draw(st.booleans()),
+        "extra_trees": data.draw(st.booleans()),
+        "min_data_in_bin": 1,
+    }
+    if data.draw(st.booleans()):
+        options |= {"boosting_type": "rf", **BAGGED}
+    agree(*fitted(X=X, y=y, **options), most=200)
+
+
+def test_at_infinity():
+    rng = np.random.default_rng(5)
+    for classes in (2, 3):
+        model, X = fitted(classes)
+        rays = np.concatenate([np.eye(4), -np.eye(4), rng.normal(size=(40, 4))])
+        assert max(far_differences(ff.capture(model), model.predict_proba, rays)) < CLOSE
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"objective": "regression"}, "'regression' with 1 classes, which gives no prob"),
+            ({"objective": "cross_entropy_lambda"}, "which gives no prob"),
+            ({"objective": "multiclassova", "num_class": 3}, "do not add up to one"),
+            ({"objective": "binary", "linear_tree": True}, "linear tree"),
+            ({"objective": lambda p, d: (p - d.get_label(), np.ones(len(p)))}, "custom"),
+        ],
+    )
+    def test_objectives_and_trees(self, options, message):
+        X, y = table(classes=3 if "num_class" in options else 2, missing=False)
+        booster = lgb.train({**FEW, **options}, lgb.Dataset(X, y.astype(float)), 2)
+        with pytest.raises(CaptureError, match=message):
+            ff.capture(booster)
+
+    def test_linear_trees_are_not_followed(self):
+        X, y = table(classes=2, missing=False)
+        with pytest.raises(NotFollowed, match="linear_tree=False"):
+            ff.capture(fitted(2, linear_tree=True)[0])
+
+    def test_other_estimators(self):
+        X, y = table(classes=2)
+        with pytest.raises(CaptureError, match="LGBMRegressor of LightGBM is no classifier"):
+            ff.capture(lgb.LGBMRegressor(**FEW).fit(X, y))
+        with pytest.raises(CaptureError, match="not fitted"):
+            ff.capture(lgb.LGBMClassifier())
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("version=v4", "version=v9", "'v9'; farfield reads v3 and v4"),
+            ("max_feature_idx=3", "max_feature_idx=99999999999", "from 0 to"),
+            ("max_feature_idx=3", "max_feature_idx=7", "names 4 columns, but has 8"),
+            ("num_leaves=6", "num_leaves=2000000000", "are needed"),
+            ("left_child=", "left_child=0 ", "are needed"),
+            ("end of trees", "end", "cut short"),
+            ("Tree=1\n", "", "cut short"),
+            ("leaf_value=", "leaf_value=inf ", "are needed"),
+            ("num_class=1", "num_class=3", "3 classes"),
+            ("sigmoid:1", "sigmoid:-1", "a positive number"),
+            ("decision_type=", "decision_type=99", "bits that are known"),
+        ],
+    )
+    def test_damaged_files(self, tmp_path, old, new, message):
+        model, _ = fitted(2)
+        text = model.booster_.model_to_string()
+        assert old in text
+        path = tmp_path / "model.txt"
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(CaptureError, match=message) as caught:
+            ff.capture(path)
+        assert "\n" not in str(caught.value)
