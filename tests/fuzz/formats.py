@@ -24,6 +24,14 @@ from farfield.data.image_files import read_cifar_binary, read_cifar_pickle, read
 from farfield.estimators import EnsembleClassifier, TemperatureScaling
 from farfield.estimators.images.training import read_checkpoint, write_checkpoint
 from farfield.guard import load as load_guard
+from fuzz.booster_files import (
+    catboost_json,
+    change_lines,
+    lightgbm_text,
+    rewrite,
+    xgboost_binary,
+    xgboost_json,
+)
 from fuzz.mutations import (
     any_of,
     change_bytes,
@@ -272,5 +280,9 @@ FORMATS = {
         2.0,
         ".onnx",
     ),
+    "xgboost.json": Format(xgboost_json, any_of(change_bytes, change_json), (read_model,)),
+    "xgboost.ubj": Format(xgboost_binary, any_of(change_bytes, rewrite), (read_model,)),
+    "lightgbm": Format(lightgbm_text, any_of(change_bytes, change_lines), (read_model,)),
+    "catboost": Format(catboost_json, any_of(change_bytes, change_json), (read_model,)),
     "pt2": Format(programs, any_of(change_bytes, change_archive), (read_model,), 2.0, ".pt2"),
 }

@@ -206,7 +206,7 @@ def test_any_small_model(data):
 def test_at_infinity():
     rng = np.random.default_rng(5)
     for classes in (2, 3):
-        model, X = fitted(classes)
+        model, _ = fitted(classes)
         rays = np.concatenate([np.eye(4), -np.eye(4), rng.normal(size=(40, 4))])
         assert max(far_differences(ff.capture(model), model.predict_proba, rays)) < CLOSE
 
@@ -229,7 +229,6 @@ class TestRefusals:
             ff.capture(booster)
 
     def test_linear_trees_are_not_followed(self):
-        X, y = table(classes=2, missing=False)
         with pytest.raises(NotFollowed, match="linear_tree=False"):
             ff.capture(fitted(2, linear_tree=True)[0])
 
