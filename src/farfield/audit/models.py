@@ -25,8 +25,9 @@ from farfield.estimators import load
 from farfield.files import regular
 from farfield.graph.models import capture
 from farfield.graph.network import Network, join
+from farfield.graph.trees.boosters import is_booster_file
 
-Kind = Literal["onnx", "pt2", "estimator", "factory", "ensemble", "object"]
+Kind = Literal["onnx", "pt2", "trees", "estimator", "factory", "ensemble", "object"]
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -53,9 +54,10 @@ def load_model(model: Any, example: Any = None) -> LoadedModel:
     """Load any model that farfield can follow.
 
     Args:
-        model: A path to an ``.onnx`` or ``.pt2`` file or to a saved farfield estimator; a folder
-            of such files, or a list of models, which become the instances of one ensemble; or a
-            Python object that :func:`farfield.capture` takes.
+        model: A path to an ``.onnx`` or ``.pt2`` file, to boosted trees as XGBoost, LightGBM or
+            CatBoost write them, or to a saved farfield estimator; a folder of such files, or a list
+            of models, which become the instances of one ensemble; or a Python object that
+            :func:`farfield.capture` takes.
         example: One batch of inputs, for models that do not know their input's shape.
 
     Raises:
@@ -88,7 +90,8 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     if kind is None:
         raise InputError(
             f"cannot tell what model {path} is ({path.suffix or 'no'} suffix); farfield reads "
-            ".onnx and .pt2 files and estimators that were saved by estimator.save"
+            ".onnx and .pt2 files, boosted trees (.json and .ubj of XGBoost, text of LightGBM, "
+            "JSON of CatBoost) and estimators that were saved by estimator.save"
         )
     try:
         network = capture(path)
@@ -101,12 +104,14 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     return LoadedModel(network, kind, str(path), original=path if kind == "onnx" else None)
 
 
-def _kind_of(path: Path) -> Literal["onnx", "pt2", "estimator"] | None:
-    """What a file is by its suffix; saved estimators may have any, and are known by their head."""
+def _kind_of(path: Path) -> Literal["onnx", "pt2", "trees", "estimator"] | None:
+    """What a file is by its suffix, or by its head: trees and estimators may have any suffix."""
     if path.suffix.lower() == ".onnx":
         return "onnx"
     if path.suffix.lower() == ".pt2":
         return "pt2"
+    if is_booster_file(path):
+        return "trees"
     try:
         with path.open("rb") as file:
             head = file.read(9)

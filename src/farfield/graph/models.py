@@ -51,8 +51,10 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
 
     Args:
         model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
-            or ``.pt2`` file or an exported program; a scikit-learn ``MLPClassifier``, alone or
-            behind affine scalers in a ``Pipeline``; or anything with fitted ``instances_``.
+            or ``.pt2`` file, to a file of XGBoost, LightGBM or CatBoost, or an exported program;
+            a classifier or ``Booster`` of these three libraries; a scikit-learn
+            ``MLPClassifier``, alone or behind affine scalers in a ``Pipeline``; or anything with
+            fitted ``instances_``.
         example: One batch of inputs; needed for modules, which do not know their input's shape,
             and for ``.onnx`` files that leave it open.
         dtype: The floating-point type of the analysis, whatever the model's own.
@@ -138,8 +140,9 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
 def _load(path: Path) -> ExportedProgram:
     if path.suffix != ".pt2":
         raise CaptureError(
-            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files and "
-            ".pt2 files, written by torch.export.save"
+            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files, "
+            ".pt2 files, written by torch.export.save, and boosted trees, as XGBoost (.json, "
+            ".ubj), LightGBM (text) and CatBoost (JSON) save them"
         )
     from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
 

@@ -88,7 +88,8 @@ def rounded_categories(members: Iterable[int]) -> Ends:
 
 
 def _sorted(members: Iterable[int]) -> Floats:
-    return np.unique(np.fromiter(members, dtype=np.float64))
+    held = members if isinstance(members, np.ndarray) else list(members)
+    return np.unique(np.asarray(held, dtype=np.float64))
 
 
 def _joined(starts: Floats, stops: Floats) -> Ends:

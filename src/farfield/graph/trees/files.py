@@ -17,11 +17,14 @@ Kind = Literal["xgboost.json", "xgboost.ubj", "lightgbm", "catboost", "other"]
 # A larger file would not fit into memory once it is parsed.
 MOST_BYTES = 2**31
 FIRST_KEY = re.compile(rb'\s*\{\s*"([^"\\]{1,40})"\s*:')
-XGBOOST_KEYS = (b"learner", b"version")
-CATBOOST_KEYS = (
-    *(b"features_info", b"model_info", b"oblivious_trees", b"trees", b"scale_and_bias"),
-    *(b"ctr_data",),
-)
+# What the libraries write first, whatever the version; their keys are sorted.
+KEYS: dict[bytes, Kind] = {
+    b"learner": "xgboost.json",
+    b"ctr_data": "catboost",
+    b"features_info": "catboost",
+    b"model_info": "catboost",
+    b"oblivious_trees": "catboost",
+}
 # Files that are models, but not such as can be read: how they start, and what to do.
 OTHERS = {
     b"CBM1": "a binary file of CatBoost; save it with model.save_model(path, format='json')",
@@ -50,11 +53,7 @@ def recognise(path: str | os.PathLike[str]) -> Kind | None:
     if re.match(rb"\{[iUIlL#]", head):
         return "xgboost.ubj"
     first = FIRST_KEY.match(head)
-    if first is None:
-        return None
-    if first[1] in XGBOOST_KEYS:
-        return "xgboost.json"
-    return "catboost" if first[1] in CATBOOST_KEYS else None
+    return None if first is None else KEYS.get(first[1])
 
 
 def load(path: str | os.PathLike[str]) -> bytes:

@@ -28,7 +28,7 @@ from farfield.graph.trees.traverse import ZERO
 VERSIONS = ("v3", "v4")
 CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
 # What a member of a set of categories may take while it is read.
-MEMBER_BYTES = 64
+MEMBER_BYTES = 128
 FEWEST_BELOW_ZERO = float(np.nextafter(-ZERO, -np.inf))
 
 
