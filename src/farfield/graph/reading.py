@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from farfield.graph.program import CodePlace, Program, Ref, Step
-from farfield.graph.rules import RowFunction, Steps
-from farfield.graph.stepwise import apply_row, fill_missing, take_steps
+from farfield.graph.rules import Pieces, RowFunction, Steps
+from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
 
 aten = torch.ops.aten
 # What the output of a model is: logits, to be put through a softmax, or probabilities as they are.
@@ -28,11 +28,15 @@ class InputColumn:
         categories: The values of a category, in the order of their codes: such a column goes in
             as the code, 0, 1, ..., and is moved between its values; ``None`` for numbers.
         missing: Whether values may be missing: NaN among numbers, and among codes.
+        unseen: Whether values may be in no category; their code is -1.
+        used: Whether the model looks at it at all.
     """
 
     name: str | None = None
     categories: tuple[Any, ...] | None = None
     missing: bool = False
+    unseen: bool = False
+    used: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +76,13 @@ class Writer:
 
     Args:
         columns: How many columns the input has.
+        refusals: Where to collect what cannot be read; ``None`` raises at the first.
+        notes: What the user may want to know.
     """
 
     columns: int
+    refusals: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     constants: dict[str, Tensor] = field(default_factory=dict)
     source: CodePlace = field(default_factory=CodePlace)
@@ -139,6 +147,10 @@ class Writer:
     def add(self, first: Value, second: Value) -> Value:
         """Add two values of one width."""
         return self._write(aten.add.Tensor, (Ref(first.name), Ref(second.name)), first.width)
+
+    def bend(self, value: Value, pieces: Pieces) -> Value:
+        """Apply one piecewise-affine function to every element."""
+        return self.step(bend, value, pieces)
 
     def take_steps(self, value: Value, steps: Steps) -> Value:
         """Apply piecewise-constant functions of single columns."""

@@ -2,29 +2,110 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import torch
+
+import farfield.graph.scikit.bayes
+import farfield.graph.scikit.bins
 import farfield.graph.scikit.boosting
+import farfield.graph.scikit.calibrated
+import farfield.graph.scikit.curves
+import farfield.graph.scikit.discriminant
+import farfield.graph.scikit.dummy
+import farfield.graph.scikit.encoders
 import farfield.graph.scikit.ensembles
+import farfield.graph.scikit.functions
+import farfield.graph.scikit.gaussian_process
 import farfield.graph.scikit.histogram
+import farfield.graph.scikit.imputers
+import farfield.graph.scikit.linear
+import farfield.graph.scikit.neighbours
 import farfield.graph.scikit.perceptron
+import farfield.graph.scikit.pipelines
+import farfield.graph.scikit.polynomials
+import farfield.graph.scikit.projections
 import farfield.graph.scikit.scalers
+import farfield.graph.scikit.selectors
+import farfield.graph.scikit.support_vectors
 import farfield.graph.scikit.trees  # noqa: F401 - importing registers the readers
-from farfield.errors import CaptureError
-from farfield.graph.reading import InputColumn, Reading, Writer
-from farfield.graph.scikit.registry import Table, classify, is_scikit
+from farfield.errors import CaptureError, NotFollowed
+from farfield.graph.program import forward
+from farfield.graph.reading import InputColumn, Reading, Value, Writer
+from farfield.graph.scikit.registry import Table, classify, is_scikit, kind_of
+from farfield.graph.scikit.sources import ColumnUse, sources
 
 __all__ = ["is_scikit", "read_scikit"]
 
 
 def read_scikit(model: Any) -> Reading:
-    """Read a fitted classifier or a pipeline that ends in one."""
-    inputs = getattr(model, "n_features_in_", None)
-    if inputs is None:
-        raise CaptureError(f"{type(model).__name__} is not fitted; call fit first")
-    names = getattr(model, "feature_names_in_", [None] * int(inputs))
-    columns = tuple(InputColumn(None if name is None else str(name)) for name in names)
+    """Read a fitted classifier or a pipeline that ends in one.
+
+    Raises:
+        CaptureError: If it is not fitted, or no classifier.
+        NotFollowed: If parts of it cannot be followed; all of them are listed.
+    """
+    names = _names(model)
+    uses = [
+        ColumnUse(f"column {place}" if name is None else f"column {name!r}")
+        for place, name in enumerate(names)
+    ]
+    blank = [InputColumn(name) for name in names]
+    _survey(model, blank, uses)
+    columns = tuple(use.column(name) for use, name in zip(uses, names, strict=True))
     writer = Writer(len(columns))
-    scores = classify(writer, Table(writer.input, columns), model)
-    labels = tuple(model.classes_.tolist())
-    return Reading(writer.program(scores.value), writer.constants, scores.link, labels, columns)
+    scores = classify(writer, Table(writer.input, sources(columns, uses)), model)
+    return Reading(
+        writer.program(scores.value),
+        writer.constants,
+        scores.link,
+        tuple(model.classes_.tolist()),
+        _checked(writer, scores.value, columns),
+        tuple(dict.fromkeys(writer.notes)),
+    )
+
+
+def _names(model: Any) -> list[str | None]:
+    """The names of the input columns, as far as the model knows them."""
+    count = getattr(model, "n_features_in_", None)
+    if count is None:
+        classes = getattr(model, "classes_", None)
+        if classes is None:
+            raise CaptureError(f"{kind_of(model)} is not fitted; call fit first")
+        raise NotFollowed(f"{kind_of(model)} does not know how many columns it takes.")
+    names = getattr(model, "feature_names_in_", None)
+    return [None] * int(count) if names is None else [str(name) for name in names]
+
+
+def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None:
+    """Read once to see what becomes of each column, and all that stands in the way."""
+    refusals: list[str] = []
+    writer = Writer(len(blank), refusals)
+    try:
+        classify(writer, Table(writer.input, sources(blank, uses)), model)
+    except CaptureError:
+        if not refusals:
+            raise
+    if len(refusals) == 1:
+        raise NotFollowed(refusals[0])
+    if refusals:
+        listed = "\n".join(f"  {each}" for each in dict.fromkeys(refusals))
+        raise NotFollowed(f"{len(refusals)} parts of {kind_of(model)} cannot be followed:\n{listed}")
+
+
+def _checked(
+    writer: Writer, output: Value, columns: tuple[InputColumn, ...]
+) -> tuple[InputColumn, ...]:
+    """See that gaps which parts say they take do not end up in the answer."""
+    places = [place for place, column in enumerate(columns) if column.missing]
+    rows = torch.zeros(len(places) + 1, len(columns), dtype=torch.float64)
+    rows[range(len(places)), places] = torch.nan
+    answers = forward(writer.program(output), rows, writer.constants) if places else rows
+    if bool(answers[-1].isnan().any()):
+        return columns
+    lost = [place for place, answer in zip(places, answers, strict=False) if answer.isnan().any()]
+    return tuple(
+        replace(column, missing=column.missing and place not in lost)
+        for place, column in enumerate(columns)
+    )

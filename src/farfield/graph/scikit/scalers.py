@@ -1,32 +1,15 @@
-"""Affine transformers, and pipelines of them."""
+"""Scalers: affine functions of single columns."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
-from farfield.graph.reading import InputColumn, Writer
-from farfield.graph.scikit.registry import (
-    Scores,
-    Table,
-    classifier,
-    classify,
-    transform,
-    transformer,
-)
+from farfield.graph.reading import Writer
+from farfield.graph.scikit.registry import Table, transformer
 
 aten = torch.ops.aten
-
-
-@classifier("Pipeline")
-def pipeline(writer: Writer, table: Table, model: Any) -> Scores:
-    """Transform step by step, then classify."""
-    steps = [(name, part) for name, part in model.steps if part not in (None, "passthrough")]
-    for _, part in steps[:-1]:
-        table = transform(writer, table, part)
-    return classify(writer, table, steps[-1][1])
 
 
 @transformer("StandardScaler")
@@ -63,15 +46,3 @@ def _robust(writer: Writer, table: Table, scaler: Any) -> Table:
     if scaler.scale_ is not None:
         value = writer.divide(value, scaler.scale_)
     return Table(value, table.columns)
-
-
-@transformer("PCA")
-def _principal_components(writer: Writer, table: Table, scaler: Any) -> Table:
-    weight = np.asarray(scaler.components_, dtype=np.float64)
-    if scaler.whiten:
-        smallest = np.finfo(scaler.explained_variance_.dtype).eps
-        scale = np.sqrt(scaler.explained_variance_)
-        weight = weight / np.maximum(scale, smallest)[:, None]
-    value = writer.linear(table.value, weight, -weight @ scaler.mean_)
-    columns = tuple(InputColumn(f"component {place}") for place in range(value.width))
-    return Table(value, columns)

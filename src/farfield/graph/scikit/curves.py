@@ -1,0 +1,61 @@
+"""Curves of single columns: quantiles and splines, flat or straight beyond their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from farfield.errors import NotFollowed
+from farfield.graph.reading import InputColumn, Writer
+from farfield.graph.scikit.foreign import FlatCurves, unnamed
+from farfield.graph.scikit.registry import Table, transformer
+
+aten = torch.ops.aten
+
+
+@transformer("QuantileTransformer")
+def _quantiles(writer: Writer, table: Table, model: Any) -> Table:
+    """The quantile of a value, or the normal number that has it; flat beyond the data."""
+    curves = FlatCurves(model, model.quantiles_[0], model.quantiles_[-1])
+    value = writer.apply(table.value, curves, table.width)
+    return Table(value, table.columns)
+
+
+@transformer("SplineTransformer")
+def _splines(writer: Writer, table: Table, model: Any) -> Table:
+    """Spline bases; beyond the outer knots flat, or straight lines."""
+    if model.extrapolation not in ("constant", "linear"):
+        raise NotFollowed(
+            f"SplineTransformer extrapolates by {model.extrapolation!r}; use 'constant' or 'linear'."
+        )
+    low = np.array([spline.t[model.degree] for spline in model.bsplines_])
+    high = np.array([spline.t[-model.degree - 1] for spline in model.bsplines_])
+    flat = unnamed(model)
+    flat.extrapolation = "constant"
+    width = int(model.n_features_out_)
+    value = writer.apply(table.value, FlatCurves(flat, low, high), width)
+    if model.extrapolation == "linear":
+        inner = table.value
+        if getattr(model, "handle_missing", "error") == "zeros":
+            inner = writer.fill(inner, low)
+        identity = np.eye(table.width)
+        for sign, ends in ((-1.0, low), (1.0, high)):
+            ramp = writer.linear(inner, sign * identity, -sign * ends)
+            ramp = writer.step(aten.relu.default, ramp)
+            value = writer.add(value, writer.linear(ramp, sign * _slopes(model, ends, sign)))
+    return Table(value, tuple(InputColumn(f"spline {place}") for place in range(width)))
+
+
+def _slopes(model: Any, ends: Any, sign: float) -> Any:
+    """``(outputs, columns)`` how fast each basis function goes on beyond one end."""
+    found = []
+    continued = model.degree if model.degree > 1 else model.degree + 1
+    for place, (spline, end) in enumerate(zip(model.bsplines_, ends, strict=True)):
+        slope = np.asarray(spline(end, nu=1), dtype=np.float64)
+        slope[slice(continued, None) if sign < 0 else slice(None, -continued)] = 0.0
+        block = np.zeros((len(slope), len(ends)))
+        block[:, place] = slope
+        found.append(block if model.include_bias else block[:-1])
+    return np.concatenate(found)

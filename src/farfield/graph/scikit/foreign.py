@@ -1,0 +1,66 @@
+"""Functions of a row that a fitted object computes itself: its own numbers, bit by bit."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farfield.graph.rules import RowFunction
+
+Floats = NDArray[np.float64]
+
+
+def unnamed(model: Any) -> Any:
+    """A copy of a fitted object that takes plain arrays without a word about column names."""
+    plain = copy.copy(model)
+    for name in ("feature_names_in_", "_sklearn_output_config"):
+        vars(plain).pop(name, None)
+    return plain
+
+
+def as_array(rows: Tensor) -> Floats:
+    """Rows as NumPy has them."""
+    array: Floats = rows.detach().cpu().double().numpy()
+    return array
+
+
+def as_tensor(values: Any, like: Tensor) -> Tensor:
+    """What a fitted object answers, as a tensor."""
+    dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(like)
+
+
+class FlatCurves(RowFunction):
+    """Functions of single columns that are constant beyond both ends of an interval.
+
+    Args:
+        model: A fitted transformer that applies them.
+        low: ``(columns,)`` where they start to vary.
+        high: ``(columns,)`` where they cease to.
+    """
+
+    def __init__(self, model: Any, low: Any, high: Any) -> None:
+        self.model = unnamed(model)
+        self.low = torch.as_tensor(np.array(low, dtype=np.float64))
+        self.high = torch.as_tensor(np.array(high, dtype=np.float64))
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Ask the transformer."""
+        return as_tensor(self.model.transform(as_array(rows)), rows)
+
+    def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Put columns that move beyond the end that they move to."""
+        beyond = (self.high - self.low).abs() + 1.0
+        ends = torch.where(slope > 0, self.high + beyond, self.low - beyond).to(intercept)
+        return self(torch.where(slope == 0, intercept, ends))
+
+    def settles(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """The last column to cross its end."""
+        end = torch.where(slope > 0, self.high, self.low).to(slope)
+        crossing = ((end - intercept) / slope).masked_fill(slope == 0, 0.0)
+        return crossing.amax(dim=1).clamp(min=0.0)

@@ -1,0 +1,92 @@
+"""Linear classifiers: logistic regression, linear discriminants, and what has scores only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from farfield.errors import NotFollowed
+from farfield.graph.reading import Value, Writer
+from farfield.graph.scikit.registry import Scores, Table, classifier, decision
+from farfield.graph.scikit.softmax import NORMALISED, NORMALISED_SIGMOIDS
+
+aten = torch.ops.aten
+SCORES_ONLY = (
+    "Perceptron",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "LinearSVC",
+    "PassiveAggressiveClassifier",
+)
+
+
+@decision(
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearDiscriminantAnalysis",
+    "SGDClassifier",
+    *SCORES_ONLY,
+)
+def linear_scores(writer: Writer, table: Table, model: Any) -> Value:
+    """``coef_ @ x + intercept_``: one number for two classes, else one for each."""
+    weight = np.atleast_2d(np.asarray(_dense(model.coef_), dtype=np.float64))
+    return writer.linear(table.value, weight, np.ravel(model.intercept_))
+
+
+def _dense(coefficients: Any) -> Any:
+    return coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients
+
+
+@classifier("LogisticRegression", "LogisticRegressionCV")
+def _logistic(writer: Writer, table: Table, model: Any) -> Scores:
+    scores = linear_scores(writer, table, model)
+    scheme = _scheme(model)
+    if scheme == "rest" and scores.width > 1:
+        value = writer.apply(scores, NORMALISED_SIGMOIDS, scores.width)
+        return Scores(value, "identity")
+    if scheme == "multinomial" and scores.width == 1:
+        # The two logits (-f, f): one logit of twice the size.
+        return Scores(writer.scale(scores, [2.0]), "softmax")
+    return Scores(scores, "softmax")
+
+
+def _scheme(model: Any) -> str:
+    """How probabilities of several classes are made: older versions have a choice."""
+    stated = getattr(model, "multi_class", "deprecated")
+    if stated in ("ovr", "multinomial"):
+        return "rest" if stated == "ovr" else "multinomial"
+    if len(model.classes_) > 2 and model.solver == "liblinear":
+        return "rest"
+    return "auto"
+
+
+@classifier("LinearDiscriminantAnalysis")
+def _discriminant(writer: Writer, table: Table, model: Any) -> Scores:
+    return Scores(linear_scores(writer, table, model), "softmax")
+
+
+@classifier("SGDClassifier")
+def _descent(writer: Writer, table: Table, model: Any) -> Scores:
+    if model.loss not in ("log_loss", "modified_huber"):
+        _without_probabilities(writer, table, model)
+    scores = linear_scores(writer, table, model)
+    if model.loss == "log_loss":
+        if scores.width == 1:
+            return Scores(scores, "softmax")
+        value = writer.apply(scores, NORMALISED_SIGMOIDS, scores.width)
+        return Scores(value, "identity")
+    clipped = writer.step(aten.clamp.default, scores, -1.0, 1.0)
+    if scores.width == 1:
+        return Scores(writer.linear(clipped, [[-0.5], [0.5]], [0.5, 0.5]), "identity")
+    shares = writer.shift(clipped, np.ones(scores.width))
+    return Scores(writer.apply(shares, NORMALISED, scores.width), "identity")
+
+
+@classifier(*SCORES_ONLY, "NearestCentroid")
+def _without_probabilities(writer: Writer, table: Table, model: Any) -> Scores:
+    raise NotFollowed(
+        f"{type(model).__name__} has no probabilities; calibrate it by CalibratedClassifierCV.",
+        advice="",
+    )
