@@ -30,6 +30,12 @@ def _splines(writer: Writer, table: Table, model: Any) -> Table:
         raise NotFollowed(
             f"SplineTransformer extrapolates by {model.extrapolation!r}; use 'constant' or 'linear'."
         )
+    if model.extrapolation == "linear" and model.degree <= 1:
+        # scikit-learn 1.9 takes other knots for the ends of every column but the first.
+        raise NotFollowed(
+            f"SplineTransformer(degree={model.degree}, extrapolation='linear') is not followed; use "
+            "a degree of 2 or more, or extrapolation='constant'."
+        )
     low = np.array([spline.t[model.degree] for spline in model.bsplines_])
     high = np.array([spline.t[-model.degree - 1] for spline in model.bsplines_])
     flat = unnamed(model)
@@ -51,10 +57,9 @@ def _splines(writer: Writer, table: Table, model: Any) -> Table:
 def _slopes(model: Any, ends: Any, sign: float) -> Any:
     """``(outputs, columns)`` how fast each basis function goes on beyond one end."""
     found = []
-    continued = model.degree if model.degree > 1 else model.degree + 1
     for place, (spline, end) in enumerate(zip(model.bsplines_, ends, strict=True)):
         slope = np.asarray(spline(end, nu=1), dtype=np.float64)
-        slope[slice(continued, None) if sign < 0 else slice(None, -continued)] = 0.0
+        slope[slice(model.degree, None) if sign < 0 else slice(None, -model.degree)] = 0.0
         block = np.zeros((len(slope), len(ends)))
         block[:, place] = slope
         found.append(block if model.include_bias else block[:-1])

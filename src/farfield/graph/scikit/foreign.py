@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.graph.rules import RowFunction
+from farfield.graph.scikit.registry import takes_gaps
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +22,16 @@ def unnamed(model: Any) -> Any:
     for name in ("feature_names_in_", "_sklearn_output_config"):
         vars(plain).pop(name, None)
     return plain
+
+
+def ask(model: Any, method: str, rows: Tensor) -> Tensor:
+    """What a fitted object answers to rows; NaN where these are no numbers that it takes."""
+    array = as_array(rows)
+    usable = np.isfinite(array) | (np.isnan(array) if takes_gaps(model) else False)
+    bad = ~usable.all(axis=1)
+    answers = as_tensor(getattr(model, method)(np.where(bad[:, None], 0.0, array)), rows)
+    answers[torch.from_numpy(bad)] = torch.nan
+    return answers
 
 
 def as_array(rows: Tensor) -> Floats:
@@ -51,7 +62,7 @@ class FlatCurves(RowFunction):
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Ask the transformer."""
-        return as_tensor(self.model.transform(as_array(rows)), rows)
+        return ask(self.model, "transform", rows)
 
     def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Put columns that move beyond the end that they move to."""

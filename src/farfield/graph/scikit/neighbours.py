@@ -18,7 +18,7 @@ from torch import Tensor
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
 from farfield.graph.rules import RowFunction
-from farfield.graph.scikit.foreign import as_array, as_tensor, unnamed
+from farfield.graph.scikit.foreign import as_array, as_tensor, ask, unnamed
 from farfield.graph.scikit.registry import Scores, Table, classifier
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class NearestVotes(RowFunction):
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Ask the model, which has its own way with points at equal distances."""
-        return as_tensor(self.model.predict_proba(as_array(rows)), rows)
+        return ask(self.model, "predict_proba", rows)
 
     def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Count the votes of the farthest; NaN where points that tie for the last place differ."""
@@ -114,7 +114,7 @@ class RadiusVotes(RowFunction):
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Ask the model."""
-        return as_tensor(self.model.predict_proba(as_array(rows)), rows)
+        return ask(self.model, "predict_proba", rows)
 
     def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Every point is left behind as soon as one column moves."""
