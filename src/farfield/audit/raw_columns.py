@@ -53,8 +53,17 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     """How a column comes in."""
     if not column.categorical:
         return Spread(column.feature_names)
+    if not known.used:
+        return Spread(column.feature_names, (0.0,) * len(column.values))
     if known.categories is not None:
         codes = {value_text(value): float(code) for code, value in enumerate(known.categories)}
+        new = [value for value in column.values if value not in codes]
+        if new and not known.unseen:
+            raise InputError(
+                f"{source.where}: column {column.name!r} has the value {new[0]!r}, which the model "
+                f"refuses; it knows {', '.join(map(repr, list(codes)[:5]))}"
+                f"{', ...' if len(codes) > 5 else ''}"
+            )
         found = tuple(codes.get(value, UNSEEN) for value in column.values)
         return Spread(column.feature_names, found)
     words = [value for value in column.values if value not in TRUTH and not is_number(value)]

@@ -45,7 +45,7 @@ def gradient_boosting(writer: Writer, table: Table, model: Any) -> Scores:
     factor = 2.0 if model.loss == "exponential" else 1.0
     start = _start(model)
     zero = np.zeros(stages.shape[1])
-    builder = TreeBuilder(table.value.width, zero if start is None else start)
+    builder = TreeBuilder(table.width, zero if start is None else start)
     for stage in stages:
         for output, each in enumerate(stage):
             values = each.tree_.value[:, 0, :1] * (factor * model.learning_rate)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farfield.errors import CaptureError, NotFollowed
+from farfield.errors import CaptureError
 from farfield.graph.reading import InputColumn, Value, Writer
 from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.registry import (
@@ -24,9 +24,11 @@ from farfield.graph.scikit.registry import (
     check_fitted,
     classifier,
     classify,
+    decide,
     kind_of,
     probabilities,
 )
+from farfield.graph.scikit.selectors import select
 from farfield.graph.scikit.trees import TREES, add_forest, add_tree, count_classes, is_forest
 from farfield.graph.scikit.votes import votes
 from farfield.graph.trees.ensemble import TreeBuilder
@@ -99,10 +101,10 @@ def voting(writer: Writer, table: Table, model: Any) -> Scores:
 
 def _mean(writer: Writer, table: Table, members: Sequence[Member], classes: int) -> Value:
     """Write a weighted sum of members' probabilities: trees as one ensemble, others beside it."""
-    builder = TreeBuilder(table.value.width, np.zeros(classes))
+    builder = TreeBuilder(table.width, np.zeros(classes))
     parts: list[Value] = []
     for each in members:
-        part = table if each.columns is None else _selected(writer, table, each.columns)
+        part = table if each.columns is None else select(writer, table, each.columns)
         if is_forest(each.model):
             check_fitted(each.model, part)
             add_forest(builder, each.model, each.share, each.columns, each.places)
@@ -120,12 +122,6 @@ def _mean(writer: Writer, table: Table, members: Sequence[Member], classes: int)
     return total
 
 
-def _selected(writer: Writer, table: Table, places: Sequence[int]) -> Table:
-    """Some of the columns."""
-    columns = tuple(table.columns[place] for place in places)
-    return Table(writer.select(table.value, places), columns)
-
-
 @classifier("AdaBoostClassifier")
 def ada_boost(writer: Writer, table: Table, model: Any) -> Scores:
     """Weighted votes as logits: a vote counts for its class and a little against each other one."""
@@ -135,7 +131,7 @@ def ada_boost(writer: Writer, table: Table, model: Any) -> Scores:
         raise CaptureError("AdaBoostClassifier has no members that count; fit it again")
     weights = weights / model.estimator_weights_.sum()
     outputs = 1 if classes == 2 else classes
-    builder = TreeBuilder(table.value.width, np.zeros(outputs))
+    builder = TreeBuilder(table.width, np.zeros(outputs))
     parts: list[Value] = []
     for each, weight in zip(model.estimators_, weights.tolist(), strict=True):
         own = np.searchsorted(model.classes_, each.classes_).tolist()
@@ -175,10 +171,7 @@ def stacking(writer: Writer, table: Table, model: Any) -> Scores:
             said = votes(writer, table, each)
             values.append(writer.linear(said, [np.asarray(each.classes_, dtype=np.float64)]))
         else:
-            raise NotFollowed(
-                f"StackingClassifier takes {method} of {type(each).__name__}, which cannot be "
-                "followed yet; stack_method='predict_proba' can."
-            )
+            values.append(decide(writer, table, each))
     columns = tuple(InputColumn() for value in values for _ in range(value.width))
     if model.passthrough:
         values.append(table.value)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import InputColumn, Value, Writer
+from farfield.graph.reading import Value, Writer
 from farfield.graph.rules import Steps
+from farfield.graph.scikit.encoders import encode
 from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.selectors import select
 from farfield.graph.scikit.trees import count_classes
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.traverse import write_trees
@@ -64,49 +66,18 @@ def _encoded(writer: Writer, table: Table, model: Any) -> tuple[Value, dict[int,
     known = category_values(model)
     if not known:
         return table.value, {}
-    steps = Steps.of(
-        [_codes(place, values, table.columns[place]) for place, values in known.items()]
-    )
-    codes = writer.take_steps(table.value, steps)
-    rest = [place for place in range(table.value.width) if place not in known]
+    outputs: list[Any] = []
+    for place, values in known.items():
+        codes = np.arange(len(values), dtype=np.float64)[:, None]
+        other = np.array([float(len(values))])
+        outputs += encode(table, place, values, codes, other, closed=False)
+    first = writer.take_steps(table.held, Steps.of(outputs))
+    rest = [place for place in range(table.width) if place not in known]
     unknown = {column: len(values) for column, values in enumerate(known.values())}
     if not rest:
-        return codes, unknown
-    return writer.concatenate(codes, writer.select(table.value, rest)), unknown
-
-
-def _codes(
-    place: int, values: Sequence[Any], column: InputColumn
-) -> tuple[int, list[float], list[float], float]:
-    """Steps from what a column holds, codes or numbers, to the model's own codes."""
-    other = float(len(values))
-    if column.categories is not None:
-        own = {value: float(code) for code, value in enumerate(values)}
-        heights = [own.get(value, other) for value in column.categories]
-        return (
-            place,
-            [code - 0.5 for code in range(len(heights) + 1)],
-            [other, *heights, other],
-            other,
-        )
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CaptureError(
-            f"column {place if column.name is None else column.name!r} is a category with the "
-            f"values {', '.join(map(repr, values[:3]))}, ..., but gets numbers"
-        ) from error
-    breaks: list[float] = []
-    levels = [other]
-    for code in np.argsort(numbers).tolist():
-        lower = float(np.nextafter(numbers[code], -np.inf))
-        if breaks and breaks[-1] == lower:  # neighbours among the floating-point numbers
-            levels.pop()
-        else:
-            breaks.append(lower)
-        breaks.append(float(numbers[code]))
-        levels += [float(code), other]
-    return place, breaks, levels, other
+        return first, unknown
+    numbers = replace(select(writer, table, rest), reader=model).value
+    return writer.concatenate(first, numbers), unknown
 
 
 def _add(builder: TreeBuilder, predictor: Any, output: int, unknown: dict[int, int]) -> None:

@@ -10,7 +10,7 @@ import torch
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Value, Writer
 from farfield.graph.scikit.registry import Scores, Table, classifier, decision
-from farfield.graph.scikit.softmax import NORMALISED, NORMALISED_SIGMOIDS
+from farfield.graph.scikit.softmax import NORMALISED
 
 aten = torch.ops.aten
 SCORES_ONLY = (
@@ -44,8 +44,7 @@ def _logistic(writer: Writer, table: Table, model: Any) -> Scores:
     scores = linear_scores(writer, table, model)
     scheme = _scheme(model)
     if scheme == "rest" and scores.width > 1:
-        value = writer.apply(scores, NORMALISED_SIGMOIDS, scores.width)
-        return Scores(value, "identity")
+        return _against_the_rest(writer, scores)
     if scheme == "multinomial" and scores.width == 1:
         # The two logits (-f, f): one logit of twice the size.
         return Scores(writer.scale(scores, [2.0]), "softmax")
@@ -62,6 +61,11 @@ def _scheme(model: Any) -> str:
     return "auto"
 
 
+def _against_the_rest(writer: Writer, scores: Value) -> Scores:
+    """Sigmoids divided by their sum: the softmax of their logarithms."""
+    return Scores(writer.step(aten.log_sigmoid.default, scores), "softmax")
+
+
 @classifier("LinearDiscriminantAnalysis")
 def _discriminant(writer: Writer, table: Table, model: Any) -> Scores:
     return Scores(linear_scores(writer, table, model), "softmax")
@@ -75,8 +79,7 @@ def _descent(writer: Writer, table: Table, model: Any) -> Scores:
     if model.loss == "log_loss":
         if scores.width == 1:
             return Scores(scores, "softmax")
-        value = writer.apply(scores, NORMALISED_SIGMOIDS, scores.width)
-        return Scores(value, "identity")
+        return _against_the_rest(writer, scores)
     clipped = writer.step(aten.clamp.default, scores, -1.0, 1.0)
     if scores.width == 1:
         return Scores(writer.linear(clipped, [[-0.5], [0.5]], [0.5, 0.5]), "identity")

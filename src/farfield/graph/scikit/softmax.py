@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from farfield.graph.rules import RowFunction
@@ -32,28 +31,6 @@ class Softmax(RowFunction):
         return 1e-14
 
 
-class NormalisedSigmoids(RowFunction):
-    """``sigmoid(f_k)`` divided by their sum: one classifier for each class against the rest.
-
-    The logarithm of a sigmoid is flat at one end and has the slope 1 at the other, so this is the
-    softmax of ``min(f, 0)`` far away.
-    """
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Evaluate without the underflow of sigmoids that are all tiny."""
-        return torch.softmax(F.logsigmoid(rows), dim=-1)
-
-    def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
-        """Sigmoids that end at zero are left out, unless all of them do."""
-        rest = torch.where(slope > 0, torch.zeros_like(intercept), F.logsigmoid(intercept))
-        return SOFTMAX.limit(slope.clamp(max=0.0), torch.where(slope < 0, intercept, rest))
-
-    @property
-    def error(self) -> float:
-        """Some roundings of numbers of at most one."""
-        return 1e-14
-
-
 class Normalised(RowFunction):
     """Numbers that are not negative, divided by their sum; the same for all if that is zero.
 
@@ -72,5 +49,4 @@ class Normalised(RowFunction):
 
 
 SOFTMAX = Softmax()
-NORMALISED_SIGMOIDS = NormalisedSigmoids()
 NORMALISED = Normalised()

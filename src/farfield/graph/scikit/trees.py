@@ -27,7 +27,7 @@ FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier")
 @classifier(*TREES, *FORESTS)
 def forest(writer: Writer, table: Table, model: Any) -> Scores:
     """The mean of the shares in the leaves."""
-    builder = TreeBuilder(table.value.width, np.zeros(count_classes(model)))
+    builder = TreeBuilder(table.width, np.zeros(count_classes(model)))
     add_forest(builder, model)
     return Scores(write_trees(writer, table.value, builder.build()), "identity")
 
