@@ -15,7 +15,9 @@ from farfield.graph.scikit.registry import (
     Scores,
     Table,
     classifier,
+    classify,
     decide,
+    decision,
     probabilities,
 )
 from farfield.graph.scikit.softmax import NORMALISED, SOFTMAX
@@ -76,6 +78,14 @@ class Tempered(RowFunction):
         return torch.softmax(self.factor * torch.log(rows + 1e-12), dim=-1)
 
 
+@decision("GradientBoostingClassifier", "HistGradientBoostingClassifier")
+def _margins(writer: Writer, table: Table, model: Any) -> Value:
+    """What boosting adds up, as it is."""
+    if model.loss != "log_loss":
+        raise NotFollowed(f"decisions of boosting with the loss {model.loss!r} are not followed.")
+    return classify(writer, table, model).value
+
+
 @classifier("CalibratedClassifierCV")
 def _calibrated(writer: Writer, table: Table, model: Any) -> Scores:
     """The mean over folds."""
@@ -105,8 +115,8 @@ def _fold(writer: Writer, table: Table, fold: Any, name: str) -> Value:
     ]
     values = writer.concatenate(*curves)
     if len(known) < classes:
-        # A fold that never saw a class gives it nothing.
-        values = writer.linear(values, np.eye(classes)[:, known])
+        # A fold that never saw a class gives it nothing; of two that it saw, the first gets all.
+        values = writer.linear(values, np.eye(classes)[:, known[: values.width]])
     return writer.apply(values, NORMALISED, classes)
 
 

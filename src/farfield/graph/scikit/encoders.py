@@ -62,10 +62,10 @@ def _ordinal(writer: Writer, table: Table, model: Any) -> Table:
     for place, categories in enumerate(model.categories_):
         heights = np.arange(len(categories), dtype=np.float64)
         if _groups_rare(model) and model.infrequent_categories_[place] is not None:
-            heights = np.asarray(model._default_to_infrequent_mappings[place], dtype=np.float64)
+            groups = model._default_to_infrequent_mappings[place]
+            heights[: len(groups)] = groups
         absent = model._missing_indices.get(place)
         if absent is not None:
-            heights = heights.copy()
             heights[absent] = model.encoded_missing_value
         unknown = np.nan if closed else float(model.unknown_value)
         outputs += encode(

@@ -42,8 +42,16 @@ def as_array(rows: Tensor) -> Floats:
 
 def as_tensor(values: Any, like: Tensor) -> Tensor:
     """What a fitted object answers, as a tensor."""
-    dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(like)
+    return torch.from_numpy(np.ascontiguousarray(dense(values))).to(like)
+
+
+def dense(matrix: Any) -> Floats:
+    """A matrix of a model, sparse or not; what a sparse one claims is checked before it is used."""
+    if hasattr(matrix, "toarray"):
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        matrix = matrix.toarray()
+    return np.asarray(matrix, dtype=np.float64)
 
 
 class FlatCurves(RowFunction):

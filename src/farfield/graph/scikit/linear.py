@@ -9,6 +9,7 @@ import torch
 
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Value, Writer
+from farfield.graph.scikit.foreign import dense
 from farfield.graph.scikit.registry import Scores, Table, classifier, decision
 from farfield.graph.scikit.softmax import NORMALISED
 
@@ -31,12 +32,8 @@ SCORES_ONLY = (
 )
 def linear_scores(writer: Writer, table: Table, model: Any) -> Value:
     """``coef_ @ x + intercept_``: one number for two classes, else one for each."""
-    weight = np.atleast_2d(np.asarray(_dense(model.coef_), dtype=np.float64))
+    weight = np.atleast_2d(dense(model.coef_))
     return writer.linear(table.value, weight, np.ravel(model.intercept_))
-
-
-def _dense(coefficients: Any) -> Any:
-    return coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients
 
 
 @classifier("LogisticRegression", "LogisticRegressionCV")

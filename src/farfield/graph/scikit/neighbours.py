@@ -18,7 +18,7 @@ from torch import Tensor
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
 from farfield.graph.rules import RowFunction
-from farfield.graph.scikit.foreign import as_array, as_tensor, ask, unnamed
+from farfield.graph.scikit.foreign import as_array, as_tensor, ask, dense, unnamed
 from farfield.graph.scikit.registry import Scores, Table, classifier
 
 Floats = NDArray[np.float64]
@@ -36,9 +36,7 @@ class NearestVotes(RowFunction):
 
     def __init__(self, model: Any) -> None:
         self.model = unnamed(model)
-        points = model._fit_X
-        points = points.toarray() if hasattr(points, "toarray") else points
-        self.points = np.asarray(points, dtype=np.float64)
+        self.points = dense(model._fit_X)
         self.labels = np.asarray(model._y).reshape(-1)
         self.count = int(model.n_neighbors)
         self.classes = len(model.classes_)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from farfield.graph.reading import InputColumn, Writer
+from farfield.graph.scikit.foreign import dense
 from farfield.graph.scikit.registry import Table, transformer
 
 
@@ -34,8 +35,7 @@ def _components(writer: Writer, table: Table, model: Any) -> Table:
 
 @transformer("GaussianRandomProjection", "SparseRandomProjection")
 def _random(writer: Writer, table: Table, model: Any) -> Table:
-    weight = model.components_
-    return _project(writer, table, weight if isinstance(weight, np.ndarray) else weight.toarray())
+    return _project(writer, table, dense(model.components_))
 
 
 @transformer("FastICA")

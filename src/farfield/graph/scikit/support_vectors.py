@@ -7,49 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from farfield.errors import NotFollowed
+from farfield.graph.radial import RadialSums
 from farfield.graph.reading import Value, Writer
-from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.coupling import PairwiseCoupling
+from farfield.graph.scikit.foreign import dense
 from farfield.graph.scikit.registry import Scores, Table, classifier, decision
 
 aten = torch.ops.aten
 Floats = NDArray[np.float64]
-
-
-class GaussianSums(RowFunction):
-    """``weight @ exp(-gamma |x - centre|^2) + bias``: the bias alone, far from all centres.
-
-    Args:
-        centres: ``(centres, columns)``.
-        gamma: More than zero.
-        weight: ``(outputs, centres)``.
-        bias: ``(outputs,)``.
-        scale: ``(columns,)`` the unit of distance along each column.
-    """
-
-    def __init__(self, centres: Any, gamma: float, weight: Any, bias: Any, scale: Any = 1.0):
-        self.scale = torch.from_numpy(np.array(scale, dtype=np.float64))
-        self.centres, self.weight, self.bias = (
-            torch.from_numpy(np.array(each, dtype=np.float64)) for each in (centres, weight, bias)
-        )
-        self.gamma = float(gamma)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Evaluate."""
-        apart = torch.cdist(
-            rows.double() / self.scale,
-            self.centres / self.scale,
-            compute_mode="donot_use_mm_for_euclid_dist",
-        )
-        kernel = torch.exp(-self.gamma * apart.square())
-        return (kernel @ self.weight.T + self.bias).to(rows)
-
-    def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
-        """Every kernel vanishes as soon as one column moves."""
-        return self.bias.to(slope).expand(len(slope), -1)
 
 
 @classifier("SVC", "NuSVC")
@@ -82,13 +49,12 @@ def _decide(writer: Writer, table: Table, model: Any) -> Value:
 def _pairs(writer: Writer, table: Table, model: Any) -> Value:
     """The decision values of all pairs of classes, in libsvm's order and with its signs."""
     weight, bias = _weights(model)
-    vectors = model.support_vectors_
-    vectors = vectors.toarray() if hasattr(vectors, "toarray") else np.asarray(vectors)
+    vectors = dense(model.support_vectors_)
     gamma = float(model._gamma)
     if model.kernel == "linear":
         return writer.linear(table.value, weight @ vectors, bias)
     if model.kernel == "rbf" and gamma > 0:
-        return writer.apply(table.value, GaussianSums(vectors, gamma, weight, bias), len(bias))
+        return writer.apply(table.value, RadialSums(vectors, gamma, weight, bias), len(bias))
     if model.kernel == "sigmoid":
         inner = writer.linear(table.value, gamma * vectors, np.full(len(vectors), model.coef0))
         return writer.linear(writer.step(aten.tanh.default, inner), weight, bias)
@@ -102,8 +68,7 @@ def _weights(model: Any) -> tuple[Floats, Floats]:
     """``(pairs, vectors)`` the weight of each support vector in each pair, and the offsets."""
     counts = np.asarray(model._n_support)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    dual = model._dual_coef_
-    dual = dual.toarray() if hasattr(dual, "toarray") else np.asarray(dual)
+    dual = dense(model._dual_coef_)
     classes = len(counts)
     weights = []
     for first in range(classes):
