@@ -25,9 +25,10 @@ from farfield.estimators import load
 from farfield.files import regular
 from farfield.graph.models import capture
 from farfield.graph.network import Network, join
+from farfield.graph.scikit.skops import refuse_pickle
 from farfield.graph.trees.boosters import is_booster_file
 
-Kind = Literal["onnx", "pt2", "trees", "estimator", "factory", "ensemble", "object"]
+Kind = Literal["onnx", "pt2", "skops", "trees", "estimator", "factory", "ensemble", "object"]
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -88,10 +89,11 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     if kind == "estimator":
         return _from_object(load(path), example, "estimator", str(path))
     if kind is None:
+        refuse_pickle(path)
         raise InputError(
             f"cannot tell what model {path} is ({path.suffix or 'no'} suffix); farfield reads "
-            ".onnx and .pt2 files, boosted trees (.json and .ubj of XGBoost, text of LightGBM, "
-            "JSON of CatBoost) and estimators that were saved by estimator.save"
+            ".onnx, .pt2 and .skops files, boosted trees (.json and .ubj of XGBoost, text of "
+            "LightGBM, JSON of CatBoost) and estimators that were saved by estimator.save"
         )
     try:
         network = capture(path)
@@ -104,12 +106,14 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     return LoadedModel(network, kind, str(path), original=path if kind == "onnx" else None)
 
 
-def _kind_of(path: Path) -> Literal["onnx", "pt2", "trees", "estimator"] | None:
+def _kind_of(path: Path) -> Literal["onnx", "pt2", "skops", "trees", "estimator"] | None:
     """What a file is by its suffix, or by its head: trees and estimators may have any suffix."""
     if path.suffix.lower() == ".onnx":
         return "onnx"
     if path.suffix.lower() == ".pt2":
         return "pt2"
+    if path.suffix.lower() == ".skops":
+        return "skops"
     if is_booster_file(path):
         return "trees"
     try:

@@ -24,8 +24,10 @@ from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.outcome import agrees, check_logits, check_output, check_rows_apart
 from farfield.graph.program import Program, fold_constants, renamed
+from farfield.graph.radial import is_radial, read_radial
 from farfield.graph.reading import Link, Reading
 from farfield.graph.scikit import is_scikit, read_scikit
+from farfield.graph.scikit.skops import load_skops, refuse_pickle
 from farfield.graph.simplify import simplify, without_head
 from farfield.graph.trees.boosters import (
     is_booster,
@@ -88,7 +90,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
             return _capture_onnx(path, rows, dtype)
         if is_booster_file(path):
             return _from_reading(read_booster_file(path), rows, dtype)
-        model = _load(path)
+        model = load_skops(path) if path.suffix.lower() == ".skops" else _load(path)
     if isinstance(model, ExportedProgram):
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
@@ -138,11 +140,12 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
 
 
 def _load(path: Path) -> ExportedProgram:
+    refuse_pickle(path)
     if path.suffix != ".pt2":
         raise CaptureError(
             f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files, "
-            ".pt2 files, written by torch.export.save, and boosted trees, as XGBoost (.json, "
-            ".ubj), LightGBM (text) and CatBoost (JSON) save them"
+            ".pt2 files, written by torch.export.save, .skops files, and boosted trees, as XGBoost "
+            "(.json, .ubj), LightGBM (text) and CatBoost (JSON) save them"
         )
     from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
 
@@ -189,6 +192,9 @@ def _capture_modules(
     head: Head = "none"
     names: Mapping[str, str] = {}
     for module in modules:
+        if is_radial(module):
+            networks.append(_from_reading(read_radial(module), rows, dtype))
+            continue
         lent = stated_constants(module, names) if program is not None else None
         network = None
         if program is not None and lent is not None and repr(module) == repr(modules[0]):

@@ -63,8 +63,8 @@ def is_radial(module: Any) -> bool:
 
 def read_radial(module: Any) -> Reading:
     """Read a radial basis function network: its logits, as they are."""
-    weight = module.weight.detach().cpu()
-    centres, scale = (each.detach().cpu() for each in (module.centres, module.scale))
+    weight = module.weight.detach().cpu().numpy()
+    centres, scale = (each.detach().cpu().numpy() for each in (module.centres, module.scale))
     sums = RadialSums(centres, float(module.gamma), weight, np.zeros(len(weight)), scale)
     writer = Writer(centres.shape[1])
     return Reading(writer.program(writer.apply(writer.input, sums, len(weight))), writer.constants)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -95,9 +95,7 @@ class Writer:
 
     def constant(self, values: Any, dtype: Any = np.float64) -> Ref:
         """Keep an array of weights."""
-        name = f"c{len(self.constants)}"
-        self.constants[name] = torch.from_numpy(np.array(values, dtype=dtype))
-        return Ref(name)
+        return self._keep(torch.from_numpy(np.array(values, dtype=dtype)))
 
     def step(self, target: Any, value: Value, *args: Any, width: int | None = None) -> Value:
         """Write one operation on a value; the result has the same width unless told."""
@@ -163,6 +161,24 @@ class Writer:
     def fill(self, value: Value, fills: Any) -> Value:
         """Put numbers where values are missing."""
         return self.step(fill_missing, value, self.constant(fills))
+
+    def include(self, value: Value, program: Program, constants: Mapping[str, Tensor]) -> Value:
+        """Write all of another program behind a value."""
+        names = {program.input: Ref(value.name)}
+        names |= {name: self._keep(tensor) for name, tensor in constants.items()}
+        for step in program.steps:
+            table = {name: names.get(name, Ref(name)) for name in step.refs()}
+            args, kwargs = step.bind(table)
+            name = f"v{len(self.steps)}"
+            self.steps.append(replace(step, name=name, args=args, kwargs=kwargs))
+            names[step.name] = Ref(name)
+        self._width = max(self._width, program.width)
+        return Value(names[program.output].name, program.output_shape[0])
+
+    def _keep(self, tensor: Tensor) -> Ref:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = tensor
+        return Ref(name)
 
     def program(self, output: Value) -> Program:
         """What was written so far, up to a value."""

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Packages whose classes are read by their names; a class of the same name elsewhere is another.
-PACKAGES = ("sklearn", "imblearn", "xgboost", "lightgbm", "catboost")
+OWN = ("sklearn", "imblearn")
+PACKAGES = (*OWN, "xgboost", "lightgbm", "catboost")
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,12 @@ def kind_of(model: Any) -> str:
 
 
 def is_scikit(model: Any) -> bool:
-    """Whether a model is of a class that readers know by its name."""
-    return type(model).__module__.split(".")[0] in PACKAGES
+    """Whether a model is of scikit-learn's own classes, or of imbalanced-learn's."""
+    return _package(model) in OWN
+
+
+def _package(model: Any) -> str:
+    return type(model).__module__.split(".")[0]
 
 
 def takes_gaps(model: Any) -> bool:
@@ -196,7 +201,7 @@ def transform(writer: Writer, table: Table, model: Any, name: str = "") -> Table
 
 
 def _reader(table: dict[str, R], model: Any, words: str) -> R:
-    if not is_scikit(model):
+    if _package(model) not in PACKAGES:
         raise NotFollowed(
             f"{type(model).__module__}.{kind_of(model)} is a class of its own, which may do "
             "anything; use scikit-learn's classes."
