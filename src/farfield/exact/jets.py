@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from farfield.errors import UnsupportedOperation
 from farfield.exact.germ import is_relu
 from farfield.graph.rules import (
     Affine,
@@ -61,11 +62,17 @@ class Undivided:
     def divide_at_ties(self, candidates: Sequence[Jet], sign: int) -> None:
         """Make every row have one winner for each unit; a single point always does."""
 
+    def divide_at_steps(self, value: Jet, steps: Steps) -> None:
+        """Make every row lie in one interval of each output; a single point always does."""
+
     def note_pieces(self, parts: Tensor, pieces: Pieces, above: Sequence[Tensor]) -> None:
         """See each decision: whether ``parts`` is above each threshold."""
 
     def note_winner(self, candidates: Tensor, winner: Tensor, places: Places | None) -> None:
         """See each decision: which candidate won."""
+
+    def note_steps(self, parts: Tensor, steps: Steps, places: Tensor) -> None:
+        """See each decision: in which interval of its output each column lies."""
 
 
 class JetDomain(Undivided, ABC):
@@ -85,12 +92,16 @@ class JetDomain(Undivided, ABC):
         self.like = like
 
     @abstractmethod
-    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
-        """Whether ``(numbers, rows, ...)`` counts as above a constant."""
-
-    @abstractmethod
     def winner(self, candidates: Tensor) -> Tensor:
         """Which of ``(candidates, numbers, rows, units)`` is largest: the first of those."""
+
+    @abstractmethod
+    def representative(self, parts: Tensor) -> Tensor:
+        """A number ``(rows, ...)`` that compares with any constant as the value does."""
+
+    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
+        """Whether ``(numbers, rows, ...)`` counts as above a constant."""
+        return self.representative(parts) > threshold
 
     def current(self, value: Jet) -> Tensor:
         """The value on the rows as they are now, ``(numbers, rows, ...)``."""
@@ -152,16 +163,47 @@ class JetDomain(Undivided, ABC):
         return torch.stack([part.reshape(*part.shape[:2], -1) for part in parts]) * sign
 
     def steps(self, value: Jet, steps: Steps) -> Jet:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
+        """Take the value on the interval that each column lies in; between jumps it rests."""
+        self.divide_at_steps(value, steps)
+        parts = self.current(value)[..., steps.columns]
+        places = self.intervals(parts, steps)
+        self.note_steps(parts, steps, places)
+        return self.at_rest(steps.heights(places))
 
     def row_function(self, value: Jet, function: RowFunction) -> Jet:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
+        """Apply a function to rows at rest."""
+        rows = self._rest(value, f"{type(function).__name__}, a function of whole rows,")
+        # Neighbours often agree: a jump changes a few columns, and mostly not those seen here.
+        some, each = torch.unique_consecutive(rows, dim=0, return_inverse=True)
+        return self.at_rest(function(some)[each])
 
     def smooth(self, value: Jet, curve: Smooth) -> Jet:
-        """Refuse: a smooth function has no affine pieces."""
-        raise AssertionError("smooth operations are refused before the walk")
+        """Apply a smooth function to values at rest."""
+        return self.at_rest(curve.function(self._rest(value, "a smooth function")))
+
+    def intervals(self, parts: Tensor, steps: Steps) -> Tensor:
+        """``(rows, outputs)`` the interval of each output that ``(numbers, rows, outputs)`` is in.
+
+        It is that of a number that compares with every constant as the value does.
+        """
+        return steps.intervals(self.representative(parts).double())
+
+    def at_rest(self, values: Tensor) -> Jet:
+        """Values that do not change, ``(rows, ...)``, as a jet."""
+        parts = self.like.new_zeros(self.numbers, *values.shape)
+        parts[-self.values :] = values.to(parts)
+        return self.jet(parts)
+
+    def _rest(self, value: Jet, what: str) -> Tensor:
+        """The values of a jet that does not change, ``(rows, ...)``."""
+        parts = self.current(value).detach()
+        moving = (parts[: -self.values] != 0).any() | (parts[-self.values :] != parts[-1]).any()
+        if bool(moving):
+            raise UnsupportedOperation(
+                f"{what} stands behind values that change within a region of the model, so that "
+                "it has no affine pieces there; use at_infinity"
+            )
+        return parts[-1]
 
     def shifted(self, parts: Tensor, offset: Tensor | float) -> Tensor:
         """Add an offset to the values of ``(numbers, rows, ...)``, not to the changes."""

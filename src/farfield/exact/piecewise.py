@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,32 +11,36 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
-from farfield.graph.network import Network
+from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
 from farfield.graph.rules import RULES, Pieces
 
 aten = torch.ops.aten
+# What functions are called whose pieces do not meet.
+JUMPING = ("steps", "jumps")
 VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 
-def require_piecewise_affine(network: Network, analysis: str, *, continuous: bool = False) -> None:
+def require_piecewise_affine(
+    network: Network, analysis: str, *, continuous: bool = False, steps: bool = True
+) -> None:
     """List every operation without affine pieces in one error.
+
+    What stands behind steps is at rest between their jumps, so that anything may be done with it.
 
     Args:
         network: The network to look at.
         analysis: Who needs the pieces, for the message.
         continuous: Whether pieces must meet, too.
+        steps: Whether pieces may be those of steps.
 
     Raises:
         UnsupportedOperation: With the place of each operation that stands in the way.
     """
     problems: dict[tuple[str, str], str] = {}
     for group in network.groups:
-        constants = group.instance(0)
-        for step in group.program.steps:
-            reason = None if step.constant else _obstacle(step, constants, continuous)
-            if reason is not None:
-                problems[step.operation, str(step.source)] = reason
+        for step, reason in _obstacles(group, continuous=continuous, steps=steps):
+            problems[step.operation, str(step.source)] = reason
     if not problems:
         return
     width = max(len(operation) for operation, _ in problems)
@@ -49,6 +53,27 @@ def require_piecewise_affine(network: Network, analysis: str, *, continuous: boo
         f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'} none:\n{lines}",
         "Use at_infinity, which knows their limits, or a network with ReLU-like activations.",
     )
+
+
+def has_jumps(group: InstanceGroup) -> bool:
+    """Whether pieces of instances do not always meet: steps, or activations that jump."""
+    return any(reason in JUMPING for _, reason in _obstacles(group, continuous=True, steps=False))
+
+
+def _obstacles(
+    group: InstanceGroup, *, continuous: bool, steps: bool
+) -> Iterator[tuple[Step, str]]:
+    """Operations on what moves that have no affine pieces, and what they are instead."""
+    constants = group.instance(0)
+    moving = {group.program.input}
+    for step in group.program.steps:
+        if step.constant or not moving.intersection(step.refs()):
+            continue
+        reason = _obstacle(step, constants, continuous)
+        if reason is not None and (reason != "steps" or continuous or not steps):
+            yield step, reason
+        if reason != "steps":
+            moving.add(step.name)
 
 
 class _Recorder:
@@ -84,6 +109,29 @@ def jumps(pieces: Pieces) -> bool:
         if bool(torch.as_tensor(ends[0] != ends[1]).any()):
             return True
     return False
+
+
+def output_classes(network: Network, parts: Tensor) -> Tensor:
+    """Give outputs of jets, ``(numbers, rows, ...)`` with values last, their classes.
+
+    Raises:
+        UnsupportedOperation: If they are probabilities that change: their logits are not affine.
+    """
+    classes = network.as_classes(parts)
+    if network.link == "identity" and (bool((classes[:-1] != 0).any()) or classes.requires_grad):
+        raise UnsupportedOperation(
+            "the model's outputs are probabilities that change within a region, so that it has no "
+            "logits with affine pieces; use at_infinity"
+        )
+    return classes
+
+
+def output_logits(network: Network, parts: Tensor) -> Tensor:
+    """Do the same, and take logarithms of probabilities: minus infinity for none."""
+    classes = output_classes(network, parts)
+    if network.link == "softmax":
+        return classes
+    return torch.cat([classes[:-1], torch.log(classes[-1:])])
 
 
 def pick_instance(network: Network, instance: int | None) -> tuple[Program, dict[str, Tensor]]:

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from farfield.exact.germ import kink
 from farfield.exact.jets import JetDomain
-from farfield.graph.rules import Pieces, Places
+from farfield.graph.rules import Pieces, Places, Steps
 
 
 class PointDomain(JetDomain):
     """The walk around points: jets with the value at a point last."""
 
-    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
+    def representative(self, parts: Tensor) -> Tensor:
         """Decide at the point; a threshold belongs to the lower piece."""
-        return parts[-1] > threshold
+        return parts[-1].detach()
 
     def winner(self, candidates: Tensor) -> Tensor:
         """Decide at the point."""
@@ -61,3 +61,11 @@ class FacetDomain(PointDomain):
             if where is not None:
                 keep &= where[place] != where.expand(-1, *winner.shape).gather(0, winner[None])[0]
             self.facets.append((each - best, keep))
+
+    def note_steps(self, parts: Tensor, steps: Steps, places: Tensor) -> None:
+        """Keep the breaks on either side of each column."""
+        first, last = steps.offsets[:-1] + places - 1, steps.offsets[:-1] + places
+        edges = torch.cat([steps.breaks.to(parts), parts.new_zeros(1)])
+        below, above = edges[first], edges[last.clamp(max=len(edges) - 1)]
+        self.facets.append((-self.shifted(parts, -below), first >= steps.offsets[:-1]))
+        self.facets.append((self.shifted(parts, -above), last < steps.offsets[1:]))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from farfield.errors import NumericalOverflow
 from farfield.exact.jets import Jet, JetDomain
-from farfield.exact.piecewise import require_piecewise_affine
+from farfield.exact.piecewise import output_logits, require_piecewise_affine
 from farfield.exact.walking import check_rays
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
@@ -28,10 +28,10 @@ KEPT_ELEMENTS = 1 << 23
 class FarDomain(JetDomain):
     """The walk at infinity: jets end in slope and intercept along the ray."""
 
-    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
-        """The slope decides, the intercept breaks the tie."""
+    def representative(self, parts: Tensor) -> Tensor:
+        """Infinite where the slope decides, else the intercept, which breaks the tie."""
         slope, intercept = parts[-2].detach(), parts[-1].detach()
-        return torch.where(slope == 0, intercept - threshold, slope) > 0
+        return torch.where(slope == 0, intercept, torch.sign(slope) * torch.inf)
 
     def winner(self, candidates: Tensor) -> Tensor:
         """The lexicographically largest, the first of equals."""
@@ -41,8 +41,12 @@ class FarDomain(JetDomain):
 
 
 def jacobian(network: Network, out: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivatives ``(points, classes, inputs)`` of outputs by their points, and the logits."""
-    logits = network.as_classes(out[None])[0]
+    """Derivatives ``(points, classes, inputs)`` of logits by their points, and the logits.
+
+    Raises:
+        UnsupportedOperation: If the outputs are probabilities, and not at rest.
+    """
+    logits = output_logits(network, out[None])[0]
     V = point.new_zeros(*logits.shape, math.prod(point.shape[1:]))
     first = 1 if network.one_logit else 0
     for index in range(first, logits.shape[1]):

@@ -261,7 +261,9 @@ def linearize(network: Network, x: Any, *, instance: int | None = None) -> Regio
             out = walk(program, domain, Jet(point), constants).parts
         V[part], logits[part] = jacobian(network, out, point)
     a = logits - (V @ rows.reshape(len(rows), inputs, 1))[..., 0]
-    if not bool(torch.isfinite(a).all()):
+    # Of a model without logits, the logarithm of a probability that is zero.
+    none = (a == -torch.inf) & (network.link == "identity")
+    if not bool((torch.isfinite(a) | none).all()):
         raise NumericalOverflow(
             f"a logit or a derivative left the range of {rows.dtype}; bring inputs or weights to a "
             "moderate scale"

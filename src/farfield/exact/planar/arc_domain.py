@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from farfield.errors import NumericalOverflow
+from farfield.exact.cells import CellDomain
 from farfield.exact.jets import Jet
-from farfield.exact.planar.sheets import SheetDomain
-from farfield.graph.rules import Smooth
+from farfield.graph.rules import Smooth, Steps
 
 # A direction counts as lying on a line if the line's value is within this share of its terms.
 ON_LINE = 2.0**-40
 QUADRANTS = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
 
 
-class ArcDomain(SheetDomain):
+class ArcDomain(CellDomain):
     """The walk at infinity over arcs of directions ``(a, b)``.
 
     Attributes:
@@ -26,7 +27,7 @@ class ArcDomain(SheetDomain):
     def __init__(self) -> None:
         self.start = torch.tensor(QUADRANTS, dtype=torch.float64)
         self.end = self.start.roll(-1, dims=0)
-        super().__init__(len(self.start))
+        super().__init__(3, len(self.start))
 
     def spread(self, frame: Tensor) -> Jet:
         """One affine function ``(3, *input)`` on all arcs."""
@@ -88,10 +89,16 @@ class ArcDomain(SheetDomain):
         self.end = self.start.roll(-1, dims=0)
         return parent
 
-    def exceeds(self, parts: Tensor, threshold: float) -> Tensor:
-        """The slope decides; where it is zero on the whole arc, the constant does."""
+    def divide_at_breaks(self, columns: Tensor, steps: Steps) -> Tensor | None:
+        """Cut every arc where a column rests: on either side it passes all breaks, or none."""
+        _, first = np.unique(steps.columns.numpy(), return_index=True)
+        return self.divide(columns[..., torch.from_numpy(first)])
+
+    def representative(self, parts: Tensor) -> Tensor:
+        """Infinite where the slope decides; where it is zero on the whole arc, the constant."""
         still = (parts[0] == 0) & (parts[1] == 0)
-        return torch.where(still, parts[2] - threshold, _value(parts, self.middle)) > 0
+        far = torch.where(_value(parts, self.middle) > 0, torch.inf, -torch.inf)
+        return torch.where(still, parts[2], far)
 
     def winner(self, candidates: Tensor) -> Tensor:
         """The largest slope wins; of candidates that grow alike, the largest constant."""

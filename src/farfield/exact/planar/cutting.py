@@ -47,6 +47,64 @@ def cut(polygons: Polygons, lines: Floats, most: int = UNLIMITED) -> Polygons | 
     return _refine(polygons, owner, unit, open_pairs, divide, most)
 
 
+def cut_at_breaks(
+    polygons: Polygons, columns: Floats, breaks: Floats, offsets: Integers, most: int = UNLIMITED
+) -> Polygons | None:
+    """Cut every polygon along the lines where columns equal breaks; ``None`` if nothing is cut.
+
+    Only breaks between the smallest and the largest value at the corners are looked at.
+
+    Args:
+        polygons: What to cut.
+        columns: ``(3, polygons, outputs)``.
+        breaks: Those of each output, one after another, increasing.
+        offsets: ``(outputs + 1,)`` where those of each output start.
+        most: How many polygons there may be.
+
+    Raises:
+        TooManyPolygons: If there would be more than ``most``.
+    """
+    output = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    owner, unit = _between(polygons, columns, breaks, offsets)
+
+    def lines(parent: Integers, unit: Integers) -> Floats:
+        found: Floats = columns[:, parent, output[unit]].copy()
+        found[2] -= breaks[unit]
+        return found
+
+    def divide(chosen: Polygons, unit: Integers) -> tuple[Polygons, Integers]:
+        line = lines(chosen.parent, unit)
+        return halves(chosen, line, signed(chosen.corners, line))
+
+    def open_pairs(corners: Floats, parent: Integers, unit: Integers) -> Mask:
+        value = signed(corners, lines(parent, unit))
+        crossed: Mask = (value.min(axis=1) < 0) & (value.max(axis=1) > 0)
+        return crossed
+
+    return _refine(polygons, owner, unit, open_pairs, divide, most)
+
+
+def _between(
+    polygons: Polygons, columns: Floats, breaks: Floats, offsets: Integers
+) -> tuple[Integers, Integers]:
+    """Pairs of a polygon and a break that a column may pass on it, ordered by polygon."""
+    x, y = polygons.corners.transpose(2, 0, 1)
+    owners, units = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+    for output in range(len(offsets) - 1):
+        a, b, c = columns[:, :, output, None]
+        value = a * x + b * y + c
+        own = breaks[offsets[output] : offsets[output + 1]]
+        first = np.searchsorted(own, value.min(axis=1))
+        count = np.searchsorted(own, value.max(axis=1), side="right") - first
+        owner = np.repeat(np.arange(len(polygons)), count)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+        owners.append(owner)
+        units.append(offsets[output] + first[owner] + place)
+    owner, unit = np.concatenate(owners), np.concatenate(units)
+    order = np.argsort(owner, kind="stable")
+    return owner[order], unit[order]
+
+
 def _crossed(polygons: Polygons, lines: Floats) -> tuple[Integers, Integers]:
     """Pairs of a polygon and a line that may cross it, ordered by polygon."""
     count = lines.shape[2]

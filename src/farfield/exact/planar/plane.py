@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow
-from farfield.exact.piecewise import free_rows, pick_instance, require_piecewise_affine
+from farfield.exact.piecewise import (
+    free_rows,
+    output_logits,
+    pick_instance,
+    require_piecewise_affine,
+)
 from farfield.exact.planar.boundaries import ROOM, Boundaries, boundaries, padded
 from farfield.exact.planar.contenders import bunches, contenders
 from farfield.exact.planar.cutting import cut_by_largest
@@ -189,19 +194,19 @@ def slice_plane(
         start = torch.cat([frame[1], frame[2], frame[0]])
         weights = {name: to_double(tensor) for name, tensor in constants.items()}
         found = walk_plane(free_rows(program), start, weights, Polygons.window(window), most)
+        logits = output_logits(network, found.out)
         if not bool(torch.isfinite(found.out).all()):
             raise NumericalOverflow("a logit left the range of float64 in this window")
-    return _plane(network, found, window, [row[0] for row in frame])
+    return _plane(found, logits, window, [row[0] for row in frame])
 
 
 def _plane(
-    network: Network,
     found: Subdivision,
+    logits: Tensor,
     window: tuple[float, float, float, float],
     frame: list[Tensor],
 ) -> Plane:
-    """Give the logits their class dimension."""
-    logits = network.as_classes(found.out)
+    """Put together what is known of the polygons."""
     vertices, offsets = _flat(found.polygons)
     return Plane(
         vertices=vertices,

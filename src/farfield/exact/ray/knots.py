@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 COINCIDE = 2.0**-46
+
+
+class PieceLogits(NamedTuple):
+    """Logits on pieces: at their start, by how much they grow, and probabilities at their end."""
+
+    start: Tensor
+    growth: Tensor
+    limit: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +242,41 @@ class Trace:
             return inside
         return torch.where(span > 0, inside, knots[left] + self.slope * step)
 
+    def probabilities_at(self, t: Tensor) -> Tensor:
+        """Probabilities of a single ray at any ``t``, if the values are logits."""
+        return torch.softmax(self.at(t), dim=-1)
+
+    def lines(self, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """Slopes and intercepts of each piece of a single ray."""
+        span = (edges[1:] - edges[:-1])[: len(self.knots) - 1, None]
+        inner = (self.knots[1:] - self.knots[:-1]) / span
+        flat = torch.zeros_like(self.knots) if len(edges) > len(inner) + 1 else inner[:0]
+        rest = self.slope if self.grid.ends else flat[: len(edges) - 1 - len(inner)]
+        slope = torch.cat([inner, rest])
+        count = len(slope) - self.grid.ends
+        start = self.knots[:count] - slope[:count] * edges[:count, None]
+        return slope, torch.cat([start, self.intercept])
+
+    def ends(self, rows: Tensor, after: Tensor, endless: Tensor) -> PieceLogits:
+        """Logits on the pieces behind some knots, up to the knots ``after``."""
+        start, stop = self.knots[rows], self.knots[after]
+        growth, limit = stop - start, torch.softmax(stop, dim=-1)
+        if self.grid.ends:
+            leading = self.slope == self.slope.amax(dim=-1, keepdim=True)
+            growth[endless] = self.slope
+            among = self.intercept.masked_fill(~leading, -torch.inf)
+            limit[endless] = torch.softmax(among, dim=-1)
+        return PieceLogits(start, growth, limit)
+
+    def places(self) -> PieceLogits:
+        """Logits at the knots themselves."""
+        still = torch.zeros_like(self.knots)
+        return PieceLogits(self.knots, still, torch.softmax(self.knots, dim=-1))
+
+    def refined(self, refinement: Refinement) -> Trace:
+        """Interpolate at further knots."""
+        return refinement.apply(self)
+
     def between(self, low: float | None, high: float | None) -> Trace:
         """Cut a window out of a single ray; ``None`` leaves that side as it is."""
         grid = self.grid
@@ -292,10 +335,24 @@ def union(grids: Sequence[Grid]) -> list[Refinement]:
     return refinements
 
 
-def together(traces: Sequence[Trace]) -> list[Trace]:
+class Gridded(Protocol):
+    """Values along rays, known on a grid."""
+
+    @property
+    def grid(self) -> Grid:
+        """Where the knots are."""
+
+    def refined(self, refinement: Refinement) -> Self:
+        """The same values on a finer grid."""
+
+
+G = TypeVar("G", bound=Gridded)
+
+
+def together(traces: Sequence[G]) -> list[G]:
     """Bring traces of the same rays to one grid."""
     grids = list({id(trace.grid): trace.grid for trace in traces}.values())
     if len(grids) == 1:
         return list(traces)
     onto = dict(zip(map(id, grids), union(grids), strict=True))
-    return [onto[id(trace.grid)].apply(trace) for trace in traces]
+    return [trace.refined(onto[id(trace.grid)]) for trace in traces]

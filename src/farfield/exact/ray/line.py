@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from farfield.errors import NumericalOverflow
-from farfield.exact.piecewise import require_piecewise_affine
+from farfield.exact.piecewise import has_jumps, require_piecewise_affine
 from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.box import Box
+from farfield.exact.ray.broken import Broken
+from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.line_walk import BUDGET, LineWalk, Window
 from farfield.exact.ray.lines import Lines
@@ -40,8 +42,11 @@ def along(
     breakpoints every logit is affine in ``t``; the last piece of a ray without an end is its germ
     at infinity. Computed in float64, whatever the network's own type.
 
+    Trees, and other models that jump, have breakpoints where their output changes. There, logits
+    are the model's own, which those on either side need not be.
+
     Args:
-        network: From :func:`farfield.capture`, of continuous piecewise-affine operations only.
+        network: From :func:`farfield.capture`, of piecewise-affine operations and steps.
         origin: ``(rays, *input)`` or one row for all rays.
         direction: ``(rays, *input)`` or one row for all rays; not zero.
         stop: Where rays end: one number, or one per ray; infinite unless told otherwise.
@@ -56,7 +61,7 @@ def along(
     Raises:
         InputError: For shapes that do not fit, NaN, infinity, a zero direction, a negative
             ``stop``, or a ray that starts outside the box.
-        UnsupportedOperation: For operations that are smooth or jump, by name.
+        UnsupportedOperation: For operations that are smooth, by name.
         NumericalOverflow: If a number leaves the range of float64.
 
     >>> from torch import nn
@@ -72,12 +77,15 @@ def along(
     >>> line.first_reaching(0.5).tolist(), line.highest_confidence().tolist()
     ([0.0], [1.0])
     """
-    require_piecewise_affine(network, "a walk along a ray", continuous=True)
+    require_piecewise_affine(network, "a walk along a ray")
     rays = rays_of(network, origin, direction, stop, box, leaving)
     keep_memory()
-    traces: list[Trace | None] = [None] * network.instances
+    traces: list[Trace | Broken | None] = [None] * network.instances
     with torch.no_grad():
         for place, walk in walks(network, rays.clip, budget):
+            if isinstance(walk, JumpWalk):
+                traces[place] = walk.follow(rays.origins, rays.directions, rays.stops)
+                continue
             parts = [
                 with_classes(network, window, first)
                 for first, start in rays.starts(max(1, budget // (3 * walk.program.width)))
@@ -87,15 +95,21 @@ def along(
     return Lines(tuple(trace for trace in traces if trace is not None), rays.stops)
 
 
-def walks(network: Network, clip: Bend | None, budget: int) -> Iterator[tuple[int, LineWalk]]:
+def walks(
+    network: Network, clip: Bend | None, budget: int
+) -> Iterator[tuple[int, LineWalk | JumpWalk]]:
     """One walk for each instance, with its place among them."""
     for group in network.groups:
+        jumps = has_jumps(group)
         for index, place in enumerate(group.members):
             constants = {
                 name: tensor.double() if tensor.is_floating_point() else tensor
                 for name, tensor in group.instance(index).items()
             }
-            yield place, LineWalk(group.program, constants, clip, budget)
+            if jumps:
+                yield place, JumpWalk(network, group.program, constants, clip, budget)
+            else:
+                yield place, LineWalk(group.program, constants, clip, budget)
 
 
 def with_classes(network: Network, window: Window, first: int) -> Window:

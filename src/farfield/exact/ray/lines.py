@@ -13,8 +13,9 @@ from torch import Tensor
 from farfield.errors import InputError
 from farfield.exact.ray import confidence as single
 from farfield.exact.ray import mean_confidence as mean
+from farfield.exact.ray.broken import Broken
 from farfield.exact.ray.knots import Trace, together
-from farfield.exact.ray.pieces import AffinePieces, pieces_of
+from farfield.exact.ray.pieces import AffinePieces, per_ray, pieces_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +29,10 @@ class Line:
         traces: The logits of each instance along the ray.
     """
 
-    traces: tuple[Trace, ...]
+    traces: tuple[Trace | Broken, ...]
 
     @cached_property
-    def _merged(self) -> list[Trace]:
+    def _merged(self) -> list[Trace | Broken]:
         return together(self.traces)
 
     @property
@@ -51,7 +52,7 @@ class Line:
     def logits(self) -> Tensor:
         """``(breakpoints, classes)`` logits at the breakpoints; several instances come first."""
         last = len(self.edges) - 1
-        return self._shaped([trace.knots[1:last] for trace in self._merged])
+        return self._shaped([trace.places().start[1:last] for trace in self._merged])
 
     @property
     def slope(self) -> Tensor:
@@ -60,24 +61,12 @@ class Line:
         The last one of a ray without an end is its germ at infinity. Others are differences of
         logits over lengths, so those of very short pieces have few digits.
         """
-        edges, found = self.edges, []
-        for trace in self._merged:
-            span = (edges[1:] - edges[:-1])[: len(trace.knots) - 1, None]
-            inner = (trace.knots[1:] - trace.knots[:-1]) / span
-            flat = torch.zeros_like(trace.knots) if len(edges) > len(inner) + 1 else inner[:0]
-            rest = trace.slope if trace.grid.ends else flat[: len(edges) - 1 - len(inner)]
-            found.append(torch.cat([inner, rest]))
-        return self._shaped(found)
+        return self._shaped([trace.lines(self.edges)[0] for trace in self._merged])
 
     @property
     def intercept(self) -> Tensor:
         """``(pieces, classes)`` where the line of each piece meets ``t = 0``."""
-        slope, found = self.slope, []
-        for trace, own in zip(self._merged, slope.reshape(-1, *slope.shape[-2:]), strict=True):
-            count = len(own) - trace.grid.ends
-            inner = trace.knots[:count] - own[:count] * self.edges[:count, None]
-            found.append(torch.cat([inner, trace.intercept]))
-        return self._shaped(found)
+        return self._shaped([trace.lines(self.edges)[1] for trace in self._merged])
 
     def _shaped(self, found: list[Tensor]) -> Tensor:
         return found[0] if len(found) == 1 else torch.stack(found)
@@ -92,6 +81,10 @@ class Line:
         Raises:
             InputError: For a ``t`` that is not on the line.
         """
+        places = self._on_the_line(t)
+        return torch.stack([trace.at(places) for trace in self.traces])
+
+    def _on_the_line(self, t: Any) -> Tensor:
         places = torch.as_tensor(t, dtype=torch.float64, device=self.edges.device).reshape(-1)
         edges = self.edges
         if not bool(((places >= edges[0]) & (places <= edges[-1])).all()):
@@ -99,16 +92,19 @@ class Line:
                 f"t must lie between {float(edges[0])} and {float(edges[-1])}, the ends of this "
                 f"line; got {float(places.min())} to {float(places.max())}"
             )
-        return torch.stack([trace.at(places) for trace in self.traces])
+        return places
 
     def probabilities_at(self, t: Any) -> Tensor:
         """Probabilities anywhere on the line, ``(instances, points, classes)``."""
-        return torch.softmax(self.logits_at(t), dim=-1)
+        places = self._on_the_line(t)
+        return torch.stack([trace.probabilities_at(places) for trace in self.traces])
 
     @property
     def limit(self) -> Tensor:
         """``(instances, classes)`` probabilities at the end of the line, or what they tend to."""
-        return pieces_of(self._merged).limit[:, -1]
+        if bool(self._merged[0].grid.open[0]):
+            return pieces_of(self._merged).limit[:, -1]
+        return torch.stack([trace.places().limit[-1] for trace in self._merged])
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -128,7 +124,7 @@ class Lines:
         stop: ``(rays,)`` where each ray ends.
     """
 
-    traces: tuple[Trace, ...]
+    traces: tuple[Trace | Broken, ...]
     stop: Tensor
 
     @cached_property
@@ -167,16 +163,23 @@ class Lines:
         """
         if not 0 < confidence < 1:
             raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
+        pieces, rays = self._pieces, len(self)
+        if pieces.at_rest:
+            reached = pieces.confidence >= confidence
+            return per_ray(pieces.t[reached], pieces.ray[reached], rays, "amin", torch.inf)
         solve = single.first_reaching if len(self.traces) == 1 else mean.first_reaching
-        return solve(self._pieces, len(self), confidence)
+        return solve(pieces, rays, confidence)
 
     def highest_confidence(self) -> Tensor:
         """Find the supremum of the confidence on ``[0, stop]``, ``(rays,)``.
 
         The limit at infinity counts. For several instances, to 1e-13.
         """
+        pieces, rays = self._pieces, len(self)
+        if pieces.at_rest:
+            return per_ray(pieces.confidence, pieces.ray, rays, "amax", 0.0)
         solve = single.highest if len(self.traces) == 1 else mean.highest
-        return solve(self._pieces, len(self))
+        return solve(pieces, rays)
 
     def __repr__(self) -> str:
         return f"Lines({len(self)} rays, {int(self.counts.sum())} pieces)"

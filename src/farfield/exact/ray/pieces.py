@@ -8,12 +8,13 @@ confidence is reached, and where it is highest, are one-dimensional convex probl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from farfield.exact.ray.broken import Broken
 from farfield.exact.ray.knots import Trace
 
 # How many numbers a temporary of the solvers may hold.
@@ -56,6 +57,25 @@ class AffinePieces:
         deep = (self.start[:, rows], self.growth[:, rows], self.limit[:, rows])
         return AffinePieces(*flat, *deep)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether no logit changes on any piece."""
+        return not bool(self.growth.any())
+
+    @property
+    def confidence(self) -> Tensor:
+        """``(pieces,)`` the confidence of the mean over instances at the end of each piece."""
+        return self.limit.mean(dim=0).amax(dim=-1)
+
+    def before(self, other: AffinePieces) -> AffinePieces:
+        """These pieces, then others."""
+        flat = ("t", "span", "endless", "ray")
+        deep = ("start", "growth", "limit")
+        return AffinePieces(
+            *(torch.cat([getattr(self, name), getattr(other, name)]) for name in flat),
+            *(torch.cat([getattr(self, name), getattr(other, name)], dim=1) for name in deep),
+        )
+
     def chunks(self, per_piece: int) -> Iterator[AffinePieces]:
         """Cut into parts for which ``per_piece`` numbers each stay within bounds."""
         size = max(1, CHUNK // per_piece)
@@ -67,8 +87,11 @@ class AffinePieces:
         return self.t[piece] + self.span[piece] * u
 
 
-def pieces_of(traces: list[Trace]) -> AffinePieces:
-    """Read the pieces off traces that share a grid; a ray of length zero is one short piece."""
+def pieces_of(traces: Sequence[Trace | Broken]) -> AffinePieces:
+    """Read the pieces off traces that share a grid; a ray of length zero is one short piece.
+
+    If some of them jump, the knots are pieces of length zero as well.
+    """
     grid = traces[0].grid
     rows = torch.arange(len(grid.t), device=grid.t.device)
     after = (rows + 1).clamp(max=len(rows) - 1)
@@ -81,17 +104,17 @@ def pieces_of(traces: list[Trace]) -> AffinePieces:
     kept = torch.nonzero(~last | tail | alone).flatten()
     after = torch.where(last, rows, after)[kept]
     endless = tail[kept]
-    start = torch.stack([trace.knots[kept] for trace in traces])
-    stop = torch.stack([trace.knots[after] for trace in traces])
-    growth, limit = stop - start, torch.softmax(stop, dim=-1)
     span = torch.where(endless, 1.0, grid.t[after] - grid.t[kept])
-    if grid.ends:
-        slope = torch.stack([trace.slope for trace in traces])
-        intercept = torch.stack([trace.intercept for trace in traces])
-        leading = slope == slope.amax(dim=-1, keepdim=True)
-        growth[:, endless] = slope
-        limit[:, endless] = torch.softmax(intercept.masked_fill(~leading, -torch.inf), dim=-1)
-    return AffinePieces(grid.t[kept], span, endless, grid.ray[kept], start, growth, limit)
+    ends = [trace.ends(kept, after, endless) for trace in traces]
+    deep = (torch.stack(part) for part in zip(*ends, strict=True))
+    found = AffinePieces(grid.t[kept], span, endless, grid.ray[kept], *deep)
+    if not any(isinstance(trace, Broken) for trace in traces):
+        return found
+    places = [trace.places() for trace in traces]
+    deep = (torch.stack(part) for part in zip(*places, strict=True))
+    still = torch.zeros_like(grid.t)
+    knots = AffinePieces(grid.t, still, still > 0, grid.ray, *deep)
+    return knots.before(found)
 
 
 def per_ray(values: Tensor, ray: Tensor, rays: int, kind: str, fill: float) -> Tensor:
