@@ -125,6 +125,8 @@ def _write(
     if far.certified is None or far.relative is None or far.reach_bounds is None:
         raise ValueError("the far field was not computed with bounds")
     leading = np.equal(pair[0], pair[0].max(axis=-1, keepdims=True)).astype(bool)
+    if far.shares is not None:
+        leading &= np.greater(pair[1], 0).astype(bool)
     winner = [
         int(np.argmax(np.where(ahead, values, values.min() - 1)))
         for ahead, values in zip(leading, pair[1], strict=True)
@@ -133,6 +135,11 @@ def _write(
     rounded = np.vectorize(lambda top: quotient(top, value.denominator), otypes=[float])
     germs, relative = (torch.from_numpy(rounded(each)) for each in (pair, pair - best))
     where = rays.to(far.slope.device)
+    if far.shares is not None:
+        # Probabilities: what is known of their differences is not that of their logarithms.
+        far.shares[member, where] = germs[1].to(far.shares)
+        germs[1] = torch.log(torch.where(torch.from_numpy(leading), germs[1], 1.0))
+        relative[1] = germs[1] - germs[1].gather(-1, torch.tensor(winner)[:, None])
     far.slope[member, where], far.intercept[member, where] = germs.to(far.slope)
     far.relative[:, member, where] = relative.to(far.slope)
     far.leading[member, where] = torch.from_numpy(leading).to(far.leading)

@@ -37,6 +37,8 @@ class FarField:
             and infinity where nothing is ``certified``; ``None`` if not asked.
         relative: ``(2, instances, rays, classes)`` slopes and intercepts minus the winner's, where
             they are known better than the difference of two rounded numbers; else ``None``.
+        shares: ``(instances, rays, classes)`` the probabilities themselves of a model that has no
+            logits; ``intercept`` has their logarithms, zero where there is none. Else ``None``.
         rays: The network, the origins and the directions, for what is computed on request.
     """
 
@@ -48,11 +50,14 @@ class FarField:
     certified: Tensor | None = None
     reach_bounds: Tensor | None = None
     relative: Tensor | None = field(default=None, repr=False)
+    shares: Tensor | None = field(default=None, repr=False)
     rays: tuple[Network, Tensor, Tensor] | None = field(default=None, repr=False)
 
     @property
     def probabilities(self) -> Tensor:
         """``(instances, rays, classes)``: softmax of the intercepts among the leading classes."""
+        if self.shares is not None:
+            return self.shares
         intercept = self.intercept if self.relative is None else self.relative[1]
         return torch.softmax(intercept.masked_fill(~self.leading, -torch.inf), dim=-1)
 
@@ -64,6 +69,8 @@ class FarField:
     @property
     def winner(self) -> Tensor:
         """``(instances, rays)`` the class that each instance ends up with."""
+        if self.shares is not None:
+            return self.shares.argmax(dim=-1)
         intercept = self.intercept if self.relative is None else self.relative[1]
         return intercept.masked_fill(~self.leading, -torch.inf).argmax(dim=-1)
 
@@ -136,8 +143,8 @@ class FarField:
         """From where on the winning class never falls below a confidence, and how well it is known.
 
         Before ``reach``, rays are walked back piece by piece. What remains is an upper bound,
-        ``exact`` false, on rays that cannot be walked: of networks with smooth activations or
-        jumps, of far fields that do not know their rays, and where walking costs too much.
+        ``exact`` false, on rays that cannot be walked: of networks with smooth activations,
+        of far fields that do not know their rays, and where walking costs too much.
 
         Args:
             confidence: Between 0 and 1.

@@ -113,6 +113,7 @@ def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tens
         certified=flags(*shape[:2]) if certify else None,
         reach_bounds=numbers(2, *shape[:2]) if certify else None,
         relative=numbers(2, *shape) if certify else None,
+        shares=numbers(*shape) if network.link == "identity" else None,
         rays=(network, *given),
     )
 
@@ -139,8 +140,10 @@ def _store(
     members = group.where
     slope, intercept = (network.as_classes(each) for each in (walked.slope, walked.intercept))
     leading = slope == slope.amax(dim=-1, keepdim=True)
-    if network.link == "identity":
-        intercept, leading = _as_logarithms(slope, intercept)
+    outputs = intercept
+    if far.shares is not None:
+        far.shares[members, part] = outputs
+        intercept, leading = _as_logarithms(slope, outputs)
     far.slope[members, part], far.intercept[members, part] = slope, intercept
     far.reach[members, part], far.asymptotic[members, part] = walked.reach, walked.asymptotic
     far.leading[members, part] = leading
@@ -160,7 +163,7 @@ def _store(
     far.relative[1][members, part] = intercept - intercept.gather(-1, winner)
     errors = (network.as_classes(each) for each in (walked.slope_error, walked.intercept_error))
     certain = walked.certain & ~walked.undecided
-    far.certified[members, part] = certain & winner_proven(slope, intercept, *errors)
+    far.certified[members, part] = certain & winner_proven(slope, outputs, *errors)
     far.reach_bounds[:, members, part] = walked.enclosure.transpose(0, 1)
 
 

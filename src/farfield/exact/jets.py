@@ -174,8 +174,9 @@ class JetDomain(Undivided, ABC):
         """Apply a function to rows at rest."""
         rows = self._rest(value, f"{type(function).__name__}, a function of whole rows,")
         # Neighbours often agree: a jump changes a few columns, and mostly not those seen here.
-        some, each = torch.unique_consecutive(rows, dim=0, return_inverse=True)
-        return self.at_rest(function(some)[each])
+        fresh = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        fresh[1:] = (rows[1:] != rows[:-1]).any(dim=1)
+        return self.at_rest(function(rows[fresh])[fresh.cumsum(0) - 1])
 
     def smooth(self, value: Jet, curve: Smooth) -> Jet:
         """Apply a smooth function to values at rest."""

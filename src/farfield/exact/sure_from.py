@@ -59,13 +59,7 @@ def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
         budget: How many products of weights and values walking back may form.
     """
     start = torch.where(far.reach.isinf(), 0.0, far.reach).double()
-    slope, gaps, limit = _beyond(far, start)
-    value = loss.at(gaps)
-    last = torch.full_like(value, torch.inf)
-    shape, flat = value.shape, (gaps.flatten(0, 1), slope.flatten(0, 1))
-    level = loss.at(limit)
-    again = loss.found_again(*flat, last.flatten(), level.flatten()).reshape(shape)
-    t = start + torch.where(value > 0, again, 0.0)
+    t, value = _again(far, loss, start)
     known = t.isinf() | (value > 0) | (start == 0)
     unknown = far.asymptotic & ~t.isinf()
     t, exact = t.masked_fill(unknown, torch.nan), known & ~unknown
@@ -76,6 +70,19 @@ def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
             walk.run()
         exact = exact | ~walk.open & ~unknown
     return SureFrom(t.to(far.slope.dtype), exact)
+
+
+def _again(far: FarField, loss: Loss, start: Tensor) -> tuple[Tensor, Tensor]:
+    """From where on beyond ``start`` winners are not lost; and a positive number where they are."""
+    if far.shares is not None:
+        # Probabilities at rest, compared as they are: logarithms would round them once more.
+        lost = loss.among_shares(far.shares.double(), far.winner)
+        return start.masked_fill(lost, torch.inf), lost.to(start)
+    slope, gaps, limit = _beyond(far, start)
+    value, level = loss.at(gaps), loss.at(limit)
+    last = torch.full_like(value, torch.inf).flatten()
+    again = loss.found_again(gaps.flatten(0, 1), slope.flatten(0, 1), last, level.flatten())
+    return start + torch.where(value > 0, again.reshape(value.shape), 0.0), value
 
 
 def sure_until(
@@ -128,7 +135,7 @@ def _beyond(far: FarField, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _walkable(network: Network) -> bool:
     try:
-        require_piecewise_affine(network, "walking back", continuous=True)
+        require_piecewise_affine(network, "walking back")
     except UnsupportedOperation:
         return False
     return True

@@ -240,6 +240,11 @@ class RowFunction:
         return slope.new_full((len(slope),), torch.inf)
 
     @property
+    def work(self) -> float:
+        """About how many products of numbers the evaluation of one row is worth."""
+        return 1.0
+
+    @property
     def error(self) -> float:
         """A bound on the rounding error of each value at rest; infinite if none is known.
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.jets import Jet
-from farfield.exact.piecewise import free_rows
+from farfield.exact.piecewise import free_rows, output_classes
 from farfield.exact.planar.arc_domain import ArcDomain
 from farfield.exact.planar.plane import one_row, require_plane, to_double
 from farfield.exact.sides import approached_jump
@@ -167,6 +167,8 @@ def _frame(network: Network, origin: Any, u: Any, v: Any) -> Tensor:
 
 def _limits(network: Network, domain: ArcDomain, out: Jet) -> tuple[Tensor, Tensor]:
     """Angles at which arcs of one limit start, and the probabilities on them."""
+    if network.link == "identity":
+        return _angles(domain), output_classes(network, domain.current(out))[2]
 
     def logits() -> Tensor:
         """Candidates ``(classes, 3, arcs, 1)`` for the largest."""
@@ -177,8 +179,12 @@ def _limits(network: Network, domain: ArcDomain, out: Jet) -> tuple[Tensor, Tens
     best = classes.gather(0, domain.winner(classes).expand(1, 3, -1, -1))
     leading = (classes[:, :2] == best[:, :2]).all(dim=1)
     relative = (classes[:, 2] - best[:, 2]).masked_fill(~leading, -torch.inf)
-    angle = torch.atan2(domain.start[:, 1], domain.start[:, 0]).remainder(2 * torch.pi)
-    return angle, torch.softmax(relative[..., 0], dim=0).T
+    return _angles(domain), torch.softmax(relative[..., 0], dim=0).T
+
+
+def _angles(domain: ArcDomain) -> Tensor:
+    """Where arcs start, in [0, 2 pi)."""
+    return torch.atan2(domain.start[:, 1], domain.start[:, 0]).remainder(2 * torch.pi)
 
 
 def _merge(threshold: float, angles: dict[int, Tensor], limits: dict[int, Tensor]) -> BlindArcs:

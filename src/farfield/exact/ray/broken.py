@@ -47,10 +47,10 @@ class Broken:
             rays: How many rays.
             shares: Whether outputs are probabilities.
         """
+        spans, out = merged(spans, out)
+        slope, intercept = out
         open_ = torch.zeros(rays, dtype=torch.bool)
         open_[spans.ray[spans.high.isinf()]] = True
-        kept = torch.nonzero(_changes(spans, out)).flatten()
-        spans, (slope, intercept) = spans[kept], out[:, kept]
         place = torch.nonzero(spans.is_place).flatten()
         ray, t = spans.ray[place], spans.low[place]
         values = slope[place] * t[:, None] + intercept[place]
@@ -151,14 +151,15 @@ def _along(slope: Tensor, intercept: Tensor, t: Tensor) -> Tensor:
     return torch.where(slope == 0, intercept, slope * t[:, None] + intercept)
 
 
-def _changes(spans: Spans, out: Tensor) -> Tensor:
-    """``(cells,)`` false for places at which nothing changes, and the stretches behind them."""
+def merged(spans: Spans, out: Tensor) -> tuple[Spans, Tensor]:
+    """Leave out places at which nothing changes: the stretches on either side become one."""
     same = torch.zeros(len(spans), dtype=torch.bool)
     same[1:] = (out[:, 1:] == out[:, :-1]).all(dim=0).all(dim=1) & (spans.ray.diff() == 0)
     following = torch.zeros_like(same)
     following[:-1] = same[1:]
     # A place with a stretch on either side, all three alike.
-    passed = spans.is_place & same & following
-    dropped = passed.clone()
-    dropped[1:] |= passed[:-1]
-    return ~dropped
+    dropped = spans.is_place & same & following
+    dropped[1:] |= dropped[:-1].clone()
+    kept = torch.nonzero(~dropped).flatten()
+    last = torch.cat([kept[1:], kept.new_tensor([len(spans)])]) - 1
+    return Spans(spans.ray[kept], spans.low[kept], spans.high[last]), out[:, kept]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,15 +15,16 @@ from farfield.exact.cell_walk import walk_cells
 from farfield.exact.jets import Jet
 from farfield.exact.piecewise import free_rows, output_classes
 from farfield.exact.ray.bend import Bend
-from farfield.exact.ray.broken import Broken
+from farfield.exact.ray.broken import Broken, merged
 from farfield.exact.ray.jump_domain import JumpDomain
 from farfield.exact.ray.spans import Spans
 from farfield.graph.network import Network
 from farfield.graph.program import Program
-from farfield.graph.rules import Steps
+from farfield.graph.rules import RowFunction, Steps
 
 # Fewer cells than this are never cut apart, however wide a layer is.
 LEAST_CELLS = 64
+T = TypeVar("T")
 
 
 class JumpWalk:
@@ -50,16 +53,17 @@ class JumpWalk:
         self.program, self.constants, self.clip = free_rows(program), constants, clip
         self.together = max(LEAST_CELLS, budget // (2 * program.width))
         inputs = math.prod(program.input_shape)
-        per_ray = max(3 * inputs, sum(len(each.breaks) for each in _steps(program)))
+        per_ray = max(3 * inputs, sum(len(each.breaks) for each in _found(program, Steps)))
         if clip is not None:
             per_ray += 8 * inputs * inputs
         self.size = max(1, budget // (4 * per_ray))
         self.cells = 0
 
-    @property
+    @cached_property
     def work(self) -> float:
-        """About how many products, or look-ups in trees, the program forms for one row."""
-        return float(sum(math.prod(step.shape[1:]) for step in self.program.steps if step.shape))
+        """About how many products of weights and values an evaluation of one row is worth."""
+        made = sum(math.prod(step.shape[1:]) for step in self.program.steps if step.shape)
+        return float(made + sum(each.work for each in _found(self.program, RowFunction)))
 
     def follow(self, origins: Tensor, directions: Tensor, stops: Tensor) -> Broken:
         """The outputs along whole rays, a number of rays at a time."""
@@ -78,7 +82,24 @@ class JumpWalk:
         """The outputs along stretches of rays, which ``spans`` tell."""
         found = list(self.blocks(origins, directions, spans))
         cells = Spans.join([each for each, _ in found])
-        out = torch.cat([each for _, each in found], dim=1)
+        return self._broken(cells, torch.cat([each for _, each in found], dim=1), rays)
+
+    def stretches(self, origins: Tensor, directions: Tensor, stops: Tensor) -> Iterator[Broken]:
+        """The outputs along a single ray, some pieces at a time and in order."""
+        spans = Spans.of(stops)
+        held, values = spans[:0], None
+        for cells, out in self.blocks(origins, directions, spans):
+            every = out if values is None else torch.cat([values, out], dim=1)
+            held, values = merged(Spans.join([held, cells]), every)
+            # Whether anything changes at the last cell is not known before the next.
+            last = int(torch.nonzero(held.is_place[:-1]).amax()) if len(held) > 1 else 0
+            if last > 0:
+                yield self._broken(held[: last + 1], values[:, : last + 1], 1)
+                held, values = held[last:], values[:, last:]
+        if values is not None:
+            yield self._broken(held, values, 1)
+
+    def _broken(self, cells: Spans, out: Tensor, rays: int) -> Broken:
         return Broken.of(cells, out, rays, shares=self.network.link == "identity")
 
     def blocks(
@@ -108,7 +129,7 @@ class JumpWalk:
         return classes
 
 
-def _steps(program: Program) -> Iterator[Steps]:
-    """The steps of a program."""
+def _found(program: Program, kind: type[T]) -> Iterator[T]:
+    """The steps, or functions of rows, of a program."""
     for step in program.steps:
-        yield from (each for each in step.args if isinstance(each, Steps))
+        yield from (each for each in step.args if isinstance(each, kind))

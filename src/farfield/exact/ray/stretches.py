@@ -12,6 +12,7 @@ import torch
 from farfield.errors import InputError
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.exact.ray.box import Box
+from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.line import inside, walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
@@ -45,10 +46,12 @@ def iterate_pieces(
         Stretches of the ray in order. The last edge of one is the first edge of the next, and
         both are edges of pieces; the last stretch ends at ``stop``, or without an end.
     """
-    require_piecewise_affine(network, "a walk along a ray", continuous=True)
+    require_piecewise_affine(network, "a walk along a ray")
     rays = rays_of(network, origin, direction, stop, box, leaving)
     _check_single(network, rays, "iterate_pieces()")
     ((_, walk),) = walks(network, rays.clip, budget)
+    if isinstance(walk, JumpWalk):
+        return _jumping(walk, rays)
     ((_, start),) = rays.starts(1)
     return _stretches(network, walk, start)
 
@@ -66,6 +69,17 @@ def _stretches(network: Network, walk: LineWalk, start: Trace) -> Iterator[Line]
         kept = part if kept is None else _after(kept, part)
         if len(kept.grid.t) > 1 or not window.high:
             yield Line((kept,))
+
+
+def _jumping(walk: JumpWalk, rays: Rays) -> Iterator[Line]:
+    """The same for a network that jumps."""
+    blocks = walk.stretches(rays.origins, rays.directions, rays.stops)
+    while True:
+        with torch.no_grad():
+            found = next(blocks, None)
+        if found is None:
+            return
+        yield Line((found,))
 
 
 def _after(kept: Trace, part: Trace) -> Trace:
@@ -119,10 +133,12 @@ def first_reaching(
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
-    require_piecewise_affine(network, "a walk along a ray", continuous=True)
+    require_piecewise_affine(network, "a walk along a ray", continuous=bool(skip))
     rays = rays_of(network, origin, direction, stop, box, leaving)
     _check_single(network, rays, "first_reaching()")
     ((_, walk),) = walks(network, rays.clip, budget)
+    if isinstance(walk, JumpWalk):
+        return _among_jumps(walk, rays, confidence)
     search = _Search(network, walk, rays, confidence)
     with torch.no_grad():
         once = search.once()
@@ -135,6 +151,17 @@ def first_reaching(
         if skip is None:
             skip = reliable and kinks(walk.program) > MANY_UNITS
         return search.skipping(once) if skip else search.plainly(once)
+
+
+def _among_jumps(walk: JumpWalk, rays: Rays, confidence: float) -> FirstReaching:
+    """Look at the pieces of a network that jumps; each costs one evaluation, and so do places."""
+    pieces, found = 0, float("inf")
+    for stretch in _jumping(walk, rays):
+        pieces += len(stretch)
+        found = float(Lines(stretch.traces, rays.stops).first_reaching(confidence))
+        if found < float("inf"):
+            break
+    return FirstReaching(found, pieces, float(walk.cells))
 
 
 def kinks(program: Program) -> int:

@@ -19,11 +19,15 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NumericalOverflow
+from farfield.exact.ray.broken import Broken
 from farfield.exact.ray.confidence import Odds, first_root
+from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Trace
 from farfield.exact.ray.line import walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
+from farfield.exact.ray.pieces import per_ray
 from farfield.exact.ray.rays import Rays
+from farfield.exact.ray.spans import Spans
 from farfield.graph.network import Network
 
 # Each stretch begins at this share of where it ends, the last one at the origin.
@@ -52,6 +56,10 @@ class Loss(Protocol):
         """
         ...
 
+    def among_shares(self, shares: Tensor, label: Tensor) -> Tensor:
+        """Whether the class is lost, given the probabilities of all."""
+        ...
+
 
 @dataclass(frozen=True)
 class Unsure:
@@ -72,6 +80,10 @@ class Unsure:
         """By Newton's method, which never passes the first root of a convex function."""
         return first_root(Odds(gaps, growth, last, limit + self.goal), self.goal)
 
+    def among_shares(self, shares: Tensor, label: Tensor) -> Tensor:
+        """Whether its probability is below the level."""
+        return shares.gather(-1, label[..., None])[..., 0] < self.confidence
+
 
 @dataclass(frozen=True)
 class Overtaken:
@@ -86,11 +98,18 @@ class Overtaken:
         crossing = torch.where(growth < 0, -gaps / growth, torch.inf)
         return torch.where(gaps > 0, crossing, 0.0).amax(dim=-1)
 
+    def among_shares(self, shares: Tensor, label: Tensor) -> Tensor:
+        """Whether another probability is larger."""
+        return shares.gather(-1, label[..., None])[..., 0] < shares.amax(dim=-1)
+
 
 def others(logits: Tensor, label: Tensor) -> Tensor:
     """All logits minus that of a class, ``(points, classes)``; minus infinity at the class."""
     own = label[..., None]
-    return (logits - logits.gather(-1, own)).scatter(-1, own, -torch.inf)
+    level = logits.gather(-1, own)
+    # A class that has no probability at all is lost.
+    gaps = torch.where(level == -torch.inf, torch.inf, logits - level)
+    return gaps.scatter(-1, own, -torch.inf)
 
 
 class Spent(Exception):  # noqa: N818 - a signal within the walk, not an error
@@ -102,7 +121,7 @@ class WalkBack:
     """The walk of all rays of all instances.
 
     Attributes:
-        network: The network, of continuous affine pieces.
+        network: The network, of affine pieces.
         origins: ``(rays, *input)``, or one row for all.
         directions: ``(rays, *input)``, or one row for all.
         label: ``(instances, rays)`` the classes in question.
@@ -133,9 +152,12 @@ class WalkBack:
         except Spent:
             return
 
-    def _stretch(self, place: int, walk: LineWalk, share: float) -> None:
+    def _stretch(self, place: int, walk: LineWalk | JumpWalk, share: float) -> None:
         """Walk the next stretch of every ray of one instance that is still open."""
-        size = max(1, BUDGET // (3 * walk.program.width))
+        if isinstance(walk, JumpWalk):
+            size = walk.size
+        else:
+            size = max(1, BUDGET // (3 * walk.program.width))
         every = torch.nonzero(self.open[place]).flatten()
         for first in range(0, len(every), size):
             rows = every[first : first + size]
@@ -147,17 +169,19 @@ class WalkBack:
                 # Numbers that cannot be followed: what is known so far stays an upper bound.
                 continue
             lost = last > -torch.inf
-            self.t[place, rows] = torch.where(lost, low + last, low)
+            self.t[place, rows] = torch.where(lost, last, low)
             self.open[place, rows] = ~lost & (low > 0)
 
     def _last_loss(
-        self, place: int, walk: LineWalk, rows: Tensor, low: Tensor, high: Tensor
+        self, place: int, walk: LineWalk | JumpWalk, rows: Tensor, low: Tensor, high: Tensor
     ) -> Tensor:
-        """How far behind ``low`` the class is lost last; minus infinity where it is not."""
+        """Where between ``low`` and ``high`` the class is lost last; minus infinity if nowhere."""
         origins, directions = (
             values.double().expand(self.t.shape[1], *values.shape[1:])[rows]
             for values in (self.origins, self.directions)
         )
+        if isinstance(walk, JumpWalk):
+            return self._last_jump(place, walk, rows, (origins, directions, Spans.of(high, low)))
         origins = origins + low.reshape(-1, *[1] * (origins.ndim - 1)) * directions
         ((_, start),) = Rays(origins, directions, high - low, None).starts(len(rows))
         last, label = torch.full_like(low, -torch.inf), self.label[place, rows]
@@ -169,7 +193,18 @@ class WalkBack:
             trace = with_classes(self.network, window, 0).trace
             part = slice(window.first, window.first + trace.grid.rays)
             last[part] = torch.maximum(last[part], last_loss(trace, label[part], self.loss))
-        return last
+        return low + last
+
+    def _last_jump(
+        self, place: int, walk: JumpWalk, rows: Tensor, rays: tuple[Tensor, Tensor, Spans]
+    ) -> Tensor:
+        """The same for a network that jumps."""
+        before = walk.cells
+        found = walk.stretch(*rays, len(rows))
+        self.budget -= (walk.cells - before) * walk.work
+        if self.budget < 0:
+            raise Spent
+        return last_loss_of_broken(found, self.label[place, rows], self.loss)
 
 
 def last_loss(trace: Trace, label: Tensor, loss: Loss) -> Tensor:
@@ -194,3 +229,36 @@ def last_loss(trace: Trace, label: Tensor, loss: Loss) -> Tensor:
     u = loss.found_again(gaps[here], growth, one, value[after]).clamp(max=1.0)
     last[inner] = torch.lerp(grid.t[here], grid.t[after], u)
     return last
+
+
+def last_loss_of_broken(found: Broken, label: Tensor, loss: Loss) -> Tensor:
+    """Do the same for values that jump: on each piece, and at the knots themselves."""
+    grid, rays = found.grid, found.grid.rays
+    label = label[grid.ray]
+    rows = torch.nonzero(grid.bounds < torch.inf).flatten()
+    if found.shares:
+        at_knots = loss.among_shares(found.knots, label)
+        inside = loss.among_shares(found.intercepts[rows], label[rows])
+        ends = grid.t[rows + 1]
+    else:
+        at_knots = loss.at(others(found.knots, label)) > 0
+        inside, ends = _last_on_pieces(found, rows, label[rows], loss)
+    t = torch.cat([grid.t[at_knots], ends[inside]])
+    return per_ray(t, grid.ray[torch.cat([torch.nonzero(at_knots).flatten(), rows[inside]])], rays,
+                   "amax", -torch.inf)
+
+
+def _last_on_pieces(
+    found: Broken, rows: Tensor, label: Tensor, loss: Loss
+) -> tuple[Tensor, Tensor]:
+    """Whether a class is lost on the pieces behind some knots, and where it is so last."""
+    start, growth, _ = found.ends(rows, rows + 1, torch.zeros_like(rows, dtype=torch.bool))
+    gaps, after = others(start, label), others(start + growth, label)
+    value, level = loss.at(gaps), loss.at(after)
+    inner = torch.nonzero((value > 0) & (level <= 0)).flatten()
+    # Minus infinity at the class itself does not grow.
+    rise = (after - gaps).nan_to_num(nan=0.0)[inner]
+    u = torch.ones_like(value)
+    u[inner] = loss.found_again(gaps[inner], rise, u[inner], level[inner]).clamp(max=1.0)
+    t = torch.lerp(found.grid.t[rows], found.grid.t[rows + 1], u)
+    return (value > 0) | (level > 0), t
