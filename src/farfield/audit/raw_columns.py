@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from farfield.audit.black_box import BlackBox
 from farfield.data import Source, TableColumn
-from farfield.data.column import is_number, value_text
+from farfield.data.stream import is_number, value_text
 from farfield.errors import InputError
 from farfield.graph.network import Network
 from farfield.graph.reading import InputColumn

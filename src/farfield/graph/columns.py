@@ -48,6 +48,13 @@ def encode_rows(columns: Sequence[InputColumn], rows: Any, what: str = "x") -> F
     return encoded
 
 
+def is_table(rows: Any) -> bool:
+    """Whether rows are a frame, a mapping of columns, or an array of values that are no numbers."""
+    if _frame_names(rows) is not None:
+        return True
+    return isinstance(rows, np.ndarray) and rows.dtype.kind in "OUSb"
+
+
 def _split(columns: Sequence[InputColumn], rows: Any, what: str) -> list[NDArray[Any]]:
     """One array for each column."""
     names = _frame_names(rows)

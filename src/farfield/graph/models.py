@@ -55,7 +55,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
             or ``.pt2`` file, to a file of XGBoost, LightGBM or CatBoost, or an exported program;
             a classifier or ``Booster`` of these three libraries; a scikit-learn
-            ``MLPClassifier``, alone or behind affine scalers in a ``Pipeline``; or anything with
+            classifier or ``Pipeline``; or anything with
             fitted ``instances_``.
         example: One batch of inputs; needed for modules, which do not know their input's shape,
             and for ``.onnx`` files that leave it open.
@@ -76,6 +76,15 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         raise InputError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
     if isinstance(model, Network):
         return model
+    if isinstance(model, (str, os.PathLike)) and not _is_graph(Path(model)):
+        path = Path(model)
+        if is_booster_file(path):
+            return _from_reading(read_booster_file(path), example, dtype)
+        model = load_skops(path) if path.suffix.lower() == ".skops" else model
+    if is_scikit(model):
+        return _from_reading(read_scikit(model), example, dtype)
+    if is_booster(model):
+        return _from_reading(read_booster(model), example, dtype)
     rows = None if example is None else as_example(example)
     if isinstance(model, nn.Module):
         return _capture_modules([model], rows, dtype)
@@ -88,34 +97,31 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         path = Path(model)
         if path.suffix.lower() == ".onnx":
             return _capture_onnx(path, rows, dtype)
-        if is_booster_file(path):
-            return _from_reading(read_booster_file(path), rows, dtype)
-        model = load_skops(path) if path.suffix.lower() == ".skops" else _load(path)
+        model = _load(path)
     if isinstance(model, ExportedProgram):
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
-    if is_scikit(model):
-        return _from_reading(read_scikit(model), rows, dtype)
-    if is_booster(model):
-        return _from_reading(read_booster(model), rows, dtype)
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
-        "list of them, a path to an .onnx or .pt2 file, a scikit-learn MLPClassifier or a Pipeline "
-        "that ends in one."
+        "list of them, a fitted classifier or Pipeline of scikit-learn, a model of XGBoost, LightGBM "
+        "or CatBoost, or a path to an .onnx, .pt2 or .skops file or a file of boosted trees."
     )
 
 
-def _from_reading(reading: Reading, rows: Tensor | None, dtype: torch.dtype) -> Network:
+def _is_graph(path: Path) -> bool:
+    """Whether a file holds a graph of operations, by its suffix."""
+    return path.suffix.lower() in (".onnx", ".pt2")
+
+
+def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network:
     """Make a network of what a reader wrote."""
     if reading.link == "softmax":
         network = _finish(reading.program, reading.constants, dtype)
     else:
         program = without_head(reading.program)
         network = _build(program, reading.constants, "none", dtype, link=reading.link)
-    if rows is not None:
-        network.rows(rows, "example")
     names = [column.name for column in reading.columns or ()]
-    return replace(
+    network = replace(
         network,
         labels=reading.labels
         if reading.labels and len(reading.labels) == network.classes
@@ -123,7 +129,11 @@ def _from_reading(reading: Reading, rows: Tensor | None, dtype: torch.dtype) -> 
         features=tuple(map(str, names)) if names and None not in names else None,
         columns=reading.columns,
         notes=(*network.notes, *reading.notes),
+        confidence_cap=reading.confidence_cap,
     )
+    if example is not None:
+        network.rows(example, "example")
+    return network
 
 
 def _named(network: Network, model: Any) -> Network:

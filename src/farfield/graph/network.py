@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import CaptureError
+from farfield.graph.columns import encode_rows, is_table
 from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
@@ -100,6 +101,8 @@ class Network:
         link: What the outputs of its programs are: logits, or probabilities as they are (forests,
             neighbours); the logits of these are their logarithms.
         columns: What is known of the columns that a model of tables takes.
+        confidence_cap: No input makes the model surer than this, by its form; 1.0 if nothing is
+            known.
     """
 
     groups: tuple[InstanceGroup, ...]
@@ -113,6 +116,7 @@ class Network:
     features: tuple[str, ...] | None = None
     link: Link = "softmax"
     columns: tuple[InputColumn, ...] | None = None
+    confidence_cap: float = 1.0
 
     @property
     def instances(self) -> int:
@@ -135,8 +139,17 @@ class Network:
         )
 
     def rows(self, values: Any, what: str = "x") -> Tensor:
-        """Check inputs and bring them to the analysis type and device."""
-        return as_rows(values, self.input_shape, self.dtype, self.device, what)
+        """Check inputs and bring them to the analysis type and device.
+
+        Models of tables take frames as well, by the names of their columns, categories by their
+        values; and missing values, NaN, in columns that may have some.
+        """
+        missing = None
+        if self.columns is not None:
+            if is_table(values):
+                values = encode_rows(self.columns, values, what)
+            missing = torch.tensor([column.missing for column in self.columns])
+        return as_rows(values, self.input_shape, self.dtype, self.device, what, missing)
 
     def logits(self, x: Any) -> Tensor:
         """Evaluate the model's own logits.

@@ -17,8 +17,17 @@ def as_rows(
     dtype: torch.dtype,
     device: torch.device,
     what: str,
+    missing: Tensor | None = None,
 ) -> Tensor:
     """Check an array of rows of the given shape; one row without its batch dimension will do.
+
+    Args:
+        values: What was given.
+        shape: Of one row.
+        dtype: The type wanted.
+        device: The device wanted.
+        what: What messages call the rows.
+        missing: Which columns may hold NaN; none by default.
 
     Raises:
         InputError: For another shape, an empty batch, integers, complex numbers, NaN or infinity.
@@ -37,7 +46,10 @@ def as_rows(
     # A sum is not finite if any of its numbers is not, and costs a fraction of looking at each.
     if bool(torch.isfinite(rows.sum())):
         return rows
-    bad = ~torch.isfinite(rows).reshape(len(rows), -1).all(dim=1)
+    good = torch.isfinite(rows)
+    if missing is not None:
+        good = good | (torch.isnan(rows) & missing.to(device))
+    bad = ~good.reshape(len(rows), -1).all(dim=1)
     if bool(bad.any()):
         places = torch.nonzero(bad).flatten()
         listed = ", ".join(map(str, places[:5].tolist())) + (", ..." if len(places) > 5 else "")

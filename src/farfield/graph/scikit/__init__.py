@@ -9,6 +9,7 @@ import torch
 
 import farfield.graph.scikit.bayes
 import farfield.graph.scikit.bins
+import farfield.graph.scikit.boosters
 import farfield.graph.scikit.boosting
 import farfield.graph.scikit.calibrated
 import farfield.graph.scikit.curves

@@ -1,0 +1,18 @@
+"""Boosted trees of other libraries, at the end of a pipeline or among the members of a vote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farfield.graph.reading import Writer
+from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.trees.boosters import read_booster
+
+
+@classifier("XGBClassifier", "XGBRFClassifier", "LGBMClassifier", "CatBoostClassifier")
+def booster(writer: Writer, table: Table, model: Any) -> Scores:
+    """Write the trees behind the columns that they get."""
+    reading = read_booster(model)
+    value = writer.include(table.value, reading.program, reading.constants)
+    writer.notes.extend(reading.notes)
+    return Scores(value, reading.link)
