@@ -64,7 +64,7 @@ def grown(rng, modes, trees=3, depth=3, tracks=True):
     listed = {name: [] for name in ("tree", "id", "feature", "value", "mode", "true", "false")}
     missing, leaves = [], []
     for tree in range(trees):
-        pending, made = [(7 * tree, 0)], 1
+        pending, made = [(0, 0)], 1
         while pending:
             number, level = pending.pop(0)
             leaf = level == depth or (level > 0 and rng.random() < 0.2)
@@ -74,7 +74,7 @@ def grown(rng, modes, trees=3, depth=3, tracks=True):
             listed["value"].append(float(np.float32(rng.choice([0.1, 1.0, 2.0, -0.3, 1 / 3]))))
             listed["mode"].append("LEAF" if leaf else f"BRANCH_{rng.choice(modes)}")
             missing.append(int(tracks and rng.random() < 0.5))
-            children = (0, 0) if leaf else (7 * tree + made, 7 * tree + made + 1)
+            children = (0, 0) if leaf else (made, made + 1)
             listed["true"].append(children[0])
             listed["false"].append(children[1])
             if leaf:

@@ -17,9 +17,11 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import farfield as ff
@@ -66,6 +68,18 @@ MODELS = {
     "stacking": lambda: StackingClassifier(members(), mlp(), cv=2),
     "stacking-through": lambda: StackingClassifier(
         members(), RandomForestClassifier(3, random_state=0), cv=2, passthrough=True
+    ),
+    "bagging-votes": lambda: BaggingClassifier(LinearSVC(), 3, max_features=3, random_state=0),
+    "ada-lines": lambda: AdaBoostClassifier(LogisticRegression(), n_estimators=3, random_state=0),
+    "stacking-decisions": lambda: StackingClassifier(
+        [
+            ("ada", AdaBoostClassifier(n_estimators=3, random_state=0)),
+            ("boosted", GradientBoostingClassifier(n_estimators=3)),
+            ("line", LogisticRegression()),
+        ],
+        LogisticRegression(),
+        cv=2,
+        stack_method="decision_function",
     ),
     "stacking-votes": lambda: StackingClassifier(members(), small(), cv=2, stack_method="predict"),
     "rest": lambda: OneVsRestClassifier(RandomForestClassifier(3, random_state=0)),
@@ -136,7 +150,8 @@ def test_every_model_says_what_scikit_learn_says(name, classes):
     start = np.nan_to_num(x[0])
     limits = ff.at_infinity(network, torch.tensor(start), torch.tensor(directions))
     reach = float(limits.reach.max())
-    beyond = 10 ** np.ceil(np.log10(max(reach, 1.0))) if np.isfinite(reach) else 1e12
+    rests = np.isfinite(reach) and not bool(limits.slope.any())
+    beyond = 10 ** np.ceil(np.log10(max(reach, 1.0))) if rests else 1e12
     for t in (beyond, 1e6 * beyond):
         expected = model.predict_proba(start + t * directions)
         np.testing.assert_allclose(limits.probabilities[0], expected, atol=1e-6)

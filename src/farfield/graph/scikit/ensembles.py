@@ -25,6 +25,7 @@ from farfield.graph.scikit.registry import (
     classifier,
     classify,
     decide,
+    decision,
     kind_of,
     probabilities,
 )
@@ -155,6 +156,15 @@ def _credit(classes: int) -> NDArray[np.float64]:
     if classes == 2:
         return np.asarray([[-2.0, 2.0]])
     return (np.eye(classes) * classes - 1) / (classes - 1) ** 2
+
+
+@decision("AdaBoostClassifier")
+def _decide_ada_boost(writer: Writer, table: Table, model: Any) -> Value:
+    """The logits before they are divided by the number of other classes."""
+    logits = ada_boost(writer, table, model).value
+    return (
+        logits if logits.width == 1 else writer.scale(logits, [logits.width - 1.0] * logits.width)
+    )
 
 
 @classifier("StackingClassifier")

@@ -10,7 +10,7 @@ from torch import Tensor
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Value, Writer
 from farfield.graph.rules import RowFunction
-from farfield.graph.scikit.registry import Table, classify, kind_of
+from farfield.graph.scikit.registry import Table, classify, decide, kind_of
 
 # Their ``predict`` names the class of the largest score that they are read with, the first of
 # equals. Others may not: support vector machines vote apart from their probabilities.
@@ -26,13 +26,23 @@ BY_LARGEST = frozenset(
         "ExtraTreesClassifier",
         "GaussianNB",
         "HistGradientBoostingClassifier",
-        "LinearDiscriminantAnalysis",
-        "LogisticRegression",
-        "LogisticRegressionCV",
         "MLPClassifier",
         "MultinomialNB",
         "QuadraticDiscriminantAnalysis",
         "RandomForestClassifier",
+    )
+)
+# The ``predict`` of these names the class of the largest ``decision_function``.
+BY_DECISION = frozenset(
+    (
+        "LinearDiscriminantAnalysis",
+        "LinearSVC",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "Perceptron",
+        "RidgeClassifier",
+        "RidgeClassifierCV",
+        "SGDClassifier",
     )
 )
 
@@ -74,9 +84,12 @@ def votes(writer: Writer, table: Table, model: Any) -> Value:
     last = model
     while kind_of(last) == "Pipeline":
         last = last.steps[-1][1]
-    if kind_of(last) not in BY_LARGEST:
-        raise NotFollowed(f"{type(last).__name__} is a member whose votes cannot be followed yet")
-    scores = classify(writer, table, model).value
+    if kind_of(last) in BY_DECISION:
+        scores = decide(writer, table, model)
+    elif kind_of(last) in BY_LARGEST:
+        scores = classify(writer, table, model).value
+    else:
+        raise NotFollowed(f"{type(last).__name__} is a member whose votes cannot be followed yet.")
     if scores.width == 1:
         scores = writer.linear(scores, [[0.0], [1.0]])
     return writer.apply(scores, VOTE, scores.width)
