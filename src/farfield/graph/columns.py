@@ -74,8 +74,9 @@ def _split(columns: Sequence[InputColumn], rows: Any, what: str) -> list[NDArray
         return [_array(rows[name]) for name in names]
     _check_names(columns, names, what)
     count = next((len(rows[name]) for name in names), 0)
+    given = [str(name) for name in names]
     return [
-        _array(rows[_own(names, column.name)]) if column.name in map(str, names) else np.zeros(count)
+        _array(rows[_own(names, column.name)]) if str(column.name) in given else np.zeros(count)
         for column in columns
     ]
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scikit_referee import check_values, directions, own, referee
 from scipy.special import log_expit, softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
@@ -51,6 +50,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 
 import farfield as ff
 from farfield.errors import NotFollowed
+from scikit_referee import check_values, directions, own, referee
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -161,7 +161,7 @@ def test_projections_that_differ_by_less_than_rounding_are_told_apart():
 def test_powers_decide_one_after_the_other(kind):
     rng = np.random.default_rng(1)
     shape = rng.normal(size=(40, 2))
-    rows = np.concatenate([shape, shape + [2.0, 0.0], 3 * shape])
+    rows = np.concatenate([shape, shape + np.array([2.0, 0.0]), 3 * shape])
     model = kind().fit(rows, np.repeat([0, 1, 2], 40))
     if kind is GaussianNB:
         model.var_[1] = model.var_[0]  # to the last digit

@@ -7,7 +7,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from scikit_referee import check_values
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -21,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, Standar
 
 import farfield as ff
 from farfield.errors import CaptureError
+from scikit_referee import check_values
 
 skops = pytest.importorskip("skops.io", reason="skops is not installed")
 ROWS, LABELS = load_iris(return_X_y=True)

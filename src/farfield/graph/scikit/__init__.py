@@ -92,7 +92,9 @@ def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None
         raise NotFollowed(refusals[0])
     if refusals:
         listed = "\n".join(f"  {each}" for each in dict.fromkeys(refusals))
-        raise NotFollowed(f"{len(refusals)} parts of {kind_of(model)} cannot be followed:\n{listed}")
+        raise NotFollowed(
+            f"{len(refusals)} parts of {kind_of(model)} cannot be followed:\n{listed}"
+        )
 
 
 def _checked(

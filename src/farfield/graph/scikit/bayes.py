@@ -28,7 +28,9 @@ def _bernoulli(writer: Writer, table: Table, model: Any) -> Scores:
     """Linear in what is above the threshold."""
     value: Value = table.value
     if model.binarize is not None:
-        steps = [(place, [float(model.binarize)], [0.0, 1.0], np.nan) for place in range(value.width)]
+        steps = [
+            (place, [float(model.binarize)], [0.0, 1.0], np.nan) for place in range(value.width)
+        ]
         value = writer.take_steps(value, Steps.of(steps))
     absent = np.log(1 - np.exp(model.feature_log_prob_))
     bias = model.class_log_prior_ + absent.sum(axis=1)

@@ -28,13 +28,14 @@ def _splines(writer: Writer, table: Table, model: Any) -> Table:
     """Spline bases; beyond the outer knots flat, or straight lines."""
     if model.extrapolation not in ("constant", "linear"):
         raise NotFollowed(
-            f"SplineTransformer extrapolates by {model.extrapolation!r}; use 'constant' or 'linear'."
+            f"SplineTransformer extrapolates by {model.extrapolation!r}; use 'constant' or "
+            "'linear'."
         )
     if model.extrapolation == "linear" and model.degree <= 1:
         # scikit-learn 1.9 takes other knots for the ends of every column but the first.
         raise NotFollowed(
-            f"SplineTransformer(degree={model.degree}, extrapolation='linear') is not followed; use "
-            "a degree of 2 or more, or extrapolation='constant'."
+            f"SplineTransformer(degree={model.degree}, extrapolation='linear') is not followed; "
+            "use a degree of 2 or more, or extrapolation='constant'."
         )
     low = np.array([spline.t[model.degree] for spline in model.bsplines_])
     high = np.array([spline.t[-model.degree - 1] for spline in model.bsplines_])

@@ -90,9 +90,7 @@ class SeparateQuadratics(PolynomialSoftmax):
         """Evaluate."""
         found = [
             -0.5 * ((rows.double() - mean).square() / variance).sum(dim=1) + offset
-            for mean, variance, offset in zip(
-                self.means, self.variances, self.offsets, strict=True
-            )
+            for mean, variance, offset in zip(self.means, self.variances, self.offsets, strict=True)
         ]
         return torch.stack(found, dim=1).to(rows.dtype)
 

@@ -23,5 +23,7 @@ def _dummy(writer: Writer, table: Table, model: Any) -> Scores:
         shares = np.eye(len(shares))[shares.argmax()]
     elif model.strategy == "constant":
         shares = (np.asarray(model.classes_) == model.constant).astype(np.float64)
-    same = [(0, [], [share], share) for share in shares.tolist()]
+    same: list[tuple[int, list[float], list[float], float]] = [
+        (0, [], [share], share) for share in shares.tolist()
+    ]
     return Scores(writer.take_steps(table.held, Steps.of(same)), "identity")

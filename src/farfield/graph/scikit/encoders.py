@@ -14,7 +14,7 @@ from farfield.graph.scikit.registry import Table, kind_of, transformer
 from farfield.graph.scikit.sources import MISSING, SourceColumn, is_number, plain
 
 Floats = NDArray[np.float64]
-Output = tuple[int, Sequence[float], Sequence[float], float]
+Output = tuple[int, Any, Any, float]
 
 
 @transformer("OneHotEncoder")
@@ -142,9 +142,7 @@ def _find(known: list[Any], value: Any) -> int:
     return known.index(value) if value in known else -1
 
 
-def _of_numbers(
-    place: int, known: list[Any], heights: Floats, unknown: Floats
-) -> list[Output]:
+def _of_numbers(place: int, known: list[Any], heights: Floats, unknown: Floats) -> list[Output]:
     """Steps at the very numbers that are known."""
     numbers = [(float(value), row) for row, value in enumerate(known) if is_number(value)]
     if len(numbers) + (MISSING in known) < len(known):

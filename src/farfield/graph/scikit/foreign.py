@@ -27,8 +27,8 @@ def unnamed(model: Any) -> Any:
 def ask(model: Any, method: str, rows: Tensor) -> Tensor:
     """What a fitted object answers to rows; NaN where these are no numbers that it takes."""
     array = as_array(rows)
-    usable = np.isfinite(array) | (np.isnan(array) if takes_gaps(model) else False)
-    bad = ~usable.all(axis=1)
+    usable = np.isfinite(array) | (np.isnan(array) & takes_gaps(model))
+    bad = np.logical_not(usable.all(axis=1))
     answers = as_tensor(getattr(model, method)(np.where(bad[:, None], 0.0, array)), rows)
     answers[torch.from_numpy(bad)] = torch.nan
     return answers

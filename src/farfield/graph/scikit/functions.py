@@ -48,6 +48,6 @@ def _function(writer: Writer, table: Table, model: Any) -> Table:
 
 
 @transformer(*REFUSED)
-def _refused(writer: Writer, table: Table, model: Any) -> Table:
+def _refused(_: Writer, __: Table, model: Any) -> Table:
     name = type(model).__name__
     raise NotFollowed(f"{name} cannot be followed: {REFUSED[name]}")

@@ -21,9 +21,10 @@ Kernel = Callable[[Tensor, Tensor], Tensor]
 
 def _distance(rows: Tensor, others: Tensor, scale: Any) -> Tensor:
     unit = torch.as_tensor(np.array(scale, dtype=np.float64))
-    return torch.cdist(
+    apart: Tensor = torch.cdist(
         rows / unit, others / unit, compute_mode="donot_use_mm_for_euclid_dist"
     )
+    return apart
 
 
 def evaluate(kernel: Any, rows: Tensor, others: Tensor) -> Tensor:
@@ -33,21 +34,25 @@ def evaluate(kernel: Any, rows: Tensor, others: Tensor) -> Tensor:
         first, second = (evaluate(each, rows, others) for each in (kernel.k1, kernel.k2))
         return first + second if kind == "Sum" else first * second
     if kind == "Exponentiation":
-        return evaluate(kernel.kernel, rows, others) ** kernel.exponent
+        return torch.pow(evaluate(kernel.kernel, rows, others), float(kernel.exponent))
     if kind == "ConstantKernel":
         return rows.new_full((len(rows), len(others)), float(kernel.constant_value))
     if kind == "WhiteKernel":
         return rows.new_zeros(len(rows), len(others))
     apart = _distance(rows, others, kernel.length_scale)
     if kind == "RationalQuadratic":
-        return (1 + apart.square() / (2 * kernel.alpha)) ** -kernel.alpha
+        return torch.pow(1 + apart.square() / (2 * kernel.alpha), -float(kernel.alpha))
     if kind == "RBF" or kernel.nu == math.inf:
         return torch.exp(-0.5 * apart.square())
     root = apart * math.sqrt(2 * kernel.nu)
-    polynomial = {0.5: 1.0, 1.5: 1 + root, 2.5: 1 + root + root.square() / 3}[kernel.nu]
+    factor = torch.ones_like(root)
+    if kernel.nu > 0.5:
+        factor = factor + root
+    if kernel.nu > 1.5:
+        factor = factor + root.square() / 3
     # Where the exponential is zero its factor may have left the floats.
     decay = torch.exp(-root)
-    return torch.where(decay == 0, 0.0, polynomial * decay)
+    return torch.where(decay == 0, 0.0, factor * decay)
 
 
 def at_infinity(kernel: Any) -> float:
@@ -60,12 +65,17 @@ def at_infinity(kernel: Any) -> float:
     if kind in ("Sum", "Product"):
         first, second = at_infinity(kernel.k1), at_infinity(kernel.k2)
         return first + second if kind == "Sum" else first * second
-    if kind == "Exponentiation":
+    if kind == "Exponentiation" and kernel.exponent > 0:
         return float(at_infinity(kernel.kernel) ** kernel.exponent)
     if kind == "ConstantKernel":
         return float(kernel.constant_value)
     known = ("WhiteKernel", "RBF", "RationalQuadratic", "Matern")
-    if kind not in known or (kind == "Matern" and kernel.nu not in (0.5, 1.5, 2.5, math.inf)):
+    foreign = type(kernel).__module__ != "sklearn.gaussian_process.kernels"
+    if (
+        foreign
+        or kind not in known
+        or (kind == "Matern" and kernel.nu not in (0.5, 1.5, 2.5, math.inf))
+    ):
         raise NotFollowed(
             f"the kernel {kernel} of a GaussianProcessClassifier is not followed; known are RBF, "
             "RationalQuadratic, Matern with nu 0.5, 1.5, 2.5 or inf, WhiteKernel, constants, and "
@@ -108,9 +118,7 @@ class LaplaceProcess(RowFunction):
     def _of_kernel(self, kernel: Tensor) -> Tensor:
         """Mean and variance of the latent function, then the integral by five error functions."""
         mean = kernel @ self.residual
-        shape = torch.linalg.solve_triangular(
-            self.factor, (self.root * kernel).T, upper=False
-        )
+        shape = torch.linalg.solve_triangular(self.factor, (self.root * kernel).T, upper=False)
         variance = self.variance - shape.square().sum(dim=0)
         alpha = (1 / (2 * variance))[:, None]
         inner = self.lambdas * mean[:, None] * (alpha / (alpha + self.lambdas**2)).sqrt()

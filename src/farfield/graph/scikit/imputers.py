@@ -28,9 +28,7 @@ def _simple(writer: Writer, table: Table, model: Any) -> Table:
     ]
     if model.strategy in ("mean", "median"):
         _ = table.value
-    filled = _fill(
-        writer, select(writer, table, kept), [fills[place] for place in kept], marker
-    )
+    filled = _fill(writer, select(writer, table, kept), [fills[place] for place in kept], marker)
     if not model.add_indicator:
         return filled
     shown = _indicate(writer, table, model.indicator_.features_, marker)

@@ -85,7 +85,7 @@ def _descent(writer: Writer, table: Table, model: Any) -> Scores:
 
 
 @classifier(*SCORES_ONLY, "NearestCentroid")
-def _without_probabilities(writer: Writer, table: Table, model: Any) -> Scores:
+def _without_probabilities(_: Writer, __: Table, model: Any) -> Scores:
     raise NotFollowed(
         f"{type(model).__name__} has no probabilities; calibrate it by CalibratedClassifierCV.",
         advice="",

@@ -151,6 +151,4 @@ def _within_radius(writer: Writer, table: Table, model: Any) -> Scores:
             "RadiusNeighborsClassifier has no answer where no neighbour is near; give it an "
             "outlier_label among the classes, or 'most_frequent'."
         )
-    return Scores(
-        writer.apply(table.value, RadiusVotes(model, outlier), len(outlier)), "identity"
-    )
+    return Scores(writer.apply(table.value, RadiusVotes(model, outlier), len(outlier)), "identity")

@@ -72,7 +72,7 @@ def _columns(writer: Writer, table: Table, model: Any) -> Table:
     found = []
     for name, part, _ in model.transformers_:
         places = np.asarray(model._transformer_to_input_indices[name], dtype=np.int64)
-        if isinstance(part, str) and part == "drop" or not len(places):
+        if (isinstance(part, str) and part == "drop") or not len(places):
             continue
         own = select(writer, table, places)
         if not isinstance(part, str):

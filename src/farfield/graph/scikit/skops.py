@@ -2,7 +2,7 @@
 
 skops rebuilds objects from a list of types and raw arrays. What it does not trust by itself is let
 in by name here, and by nothing else. Sizes are looked at before anything is unpacked, and the
-arrays of trees before scikit-learn's compiled code gets to see them, which believes what it is told.
+arrays of trees before scikit-learn's compiled code sees them, which believes what it is told.
 """
 
 from __future__ import annotations
@@ -79,22 +79,21 @@ def load_skops(path: Path) -> Any:
     try:
         from skops.io import get_untrusted_types, load
     except ImportError as error:
-        raise MissingDependency(
-            f"reading {path} needs skops: pip install skops"
-        ) from error
+        raise MissingDependency(f"reading {path} needs skops: pip install skops") from error
     content = _checked(path)
     try:
         unknown = get_untrusted_types(data=content)
-        others = sorted(set(unknown) - ALLOWED)
-        if others:
-            raise CaptureError(
-                f"{path} holds types that farfield does not load from files: "
-                f"{', '.join(others[:5])}{', ...' if len(others) > 5 else ''}; call "
-                "ff.audit(model, X, y) in Python or export the model by skl2onnx"
-            )
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    others = sorted(set(unknown) - ALLOWED)
+    if others:
+        raise CaptureError(
+            f"{path} holds types that farfield does not load from files: "
+            f"{', '.join(others[:5])}{', ...' if len(others) > 5 else ''}; call "
+            "ff.audit(model, X, y) in Python or export the model by skl2onnx"
+        )
+    try:
         return load(io.BytesIO(content), trusted=unknown)
-    except CaptureError:
-        raise
     except Exception as error:
         raise _unreadable(path, error) from error
 
@@ -112,17 +111,21 @@ def _checked(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            claimed = sum(member.file_size for member in members)
-            if len(members) > MOST_MEMBERS or claimed > FREE_BYTES + RATIO * len(content):
-                raise ValueError(f"it claims {len(members)} members of {claimed} bytes in all")
-            if archive.getinfo(SCHEMA).file_size > SCHEMA_BYTES:
-                raise ValueError("its schema is too large")
-            schema = json.loads(archive.read(SCHEMA))
-            _check_schema(archive, schema)
+            _check_sizes(archive, len(content))
+            _check_schema(archive, json.loads(archive.read(SCHEMA)))
     except Exception as error:
         raise _unreadable(path, error) from error
     return content
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """See that a file does not claim to hold far more than it can."""
+    members = archive.infolist()
+    claimed = sum(member.file_size for member in members)
+    if len(members) > MOST_MEMBERS or claimed > FREE_BYTES + RATIO * size:
+        raise ValueError(f"it claims {len(members)} members of {claimed} bytes in all")
+    if archive.getinfo(SCHEMA).file_size > SCHEMA_BYTES:
+        raise ValueError("its schema is too large")
 
 
 def _check_schema(archive: zipfile.ZipFile, schema: Any) -> None:

@@ -24,8 +24,8 @@ def _machine(writer: Writer, table: Table, model: Any) -> Scores:
     slopes, offsets = np.asarray(model.probA_), np.asarray(model.probB_)
     if model.probability in (False, "deprecated") or not len(slopes):
         raise NotFollowed(
-            f"{type(model).__name__} has no probabilities; fit it with probability=True or calibrate "
-            "it by CalibratedClassifierCV.",
+            f"{type(model).__name__} has no probabilities; fit it with probability=True or "
+            "calibrate it by CalibratedClassifierCV.",
             advice="",
         )
     pairs = _pairs(writer, table, model)
@@ -41,8 +41,7 @@ def _decide(writer: Writer, table: Table, model: Any) -> Value:
     if model.decision_function_shape == "ovo":
         return pairs
     raise NotFollowed(
-        "the votes of SVC(decision_function_shape='ovr') are not followed; use 'ovo' or "
-        "LinearSVC."
+        "the votes of SVC(decision_function_shape='ovr') are not followed; use 'ovo' or LinearSVC."
     )
 
 

@@ -1,0 +1,162 @@
+"""Random frames and pipelines: what ``predict_proba`` takes, capture reads, and rightly."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+import farfield as ff
+from farfield.errors import InputError, NotFollowed
+from farfield.graph.columns import encode_rows
+from farfield.graph.program import forward
+from scikit_referee import own
+
+FILLS = st.sampled_from(["mean", "median", "most_frequent"])
+UNKNOWN = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
+NUMERIC = st.sampled_from(
+    [
+        StandardScaler(),
+        MinMaxScaler(clip=True),
+        QuantileTransformer(n_quantiles=5),
+        KBinsDiscretizer(3, strategy="uniform", encode="onehot-dense"),
+        KBinsDiscretizer(2, strategy="uniform", encode="ordinal"),
+        Binarizer(),
+        FeatureUnion([("a", StandardScaler()), ("b", Binarizer(threshold=0.5))]),
+        PowerTransformer(),
+        "passthrough",
+    ]
+)
+CODES = st.sampled_from(
+    [
+        OneHotEncoder(sparse_output=False),
+        OneHotEncoder(sparse_output=False, handle_unknown="ignore"),
+        OneHotEncoder(sparse_output=False, handle_unknown="infrequent_if_exist", min_frequency=4),
+        OneHotEncoder(sparse_output=False, drop="first"),
+        OrdinalEncoder(),
+        OrdinalEncoder(**UNKNOWN, min_frequency=4),
+        TargetEncoder(),
+    ]
+)
+LAST = st.sampled_from(
+    [LogisticRegression(max_iter=5000), GaussianNB(), DecisionTreeClassifier(max_depth=3)]
+)
+
+
+@st.composite
+def frames(draw):
+    """A small frame of numbers, words, truths and whole numbers, with gaps."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = 24
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=count).round(draw(st.integers(0, 6))),
+            "b": rng.exponential(size=count),
+            "word": rng.choice(["x", "y", "z"], count),
+            "truth": rng.choice([True, False], count),
+            "whole": rng.integers(0, 4, count),
+        }
+    )
+    if draw(st.booleans()):
+        frame.loc[::5, "a"] = np.nan
+    if draw(st.booleans()):
+        frame.loc[::7, "word"] = np.nan
+    return frame
+
+
+@st.composite
+def pipelines(draw):
+    """A pipeline from raw columns."""
+    numbers = [SimpleImputer(strategy=draw(FILLS), add_indicator=draw(st.booleans()))]
+    numbers += [draw(NUMERIC) for _ in range(draw(st.integers(0, 2)))]
+    words = [SimpleImputer(strategy="most_frequent")] if draw(st.booleans()) else []
+    own_numbers = draw(st.sampled_from([["a", "b"], ["a", "whole"], ["b"]]))
+    own_words = draw(st.sampled_from([["word"], ["word", "truth"], ["word", "whole"]]))
+    front = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(*numbers), own_numbers),
+            ("words", make_pipeline(*words, draw(CODES)), own_words),
+        ]
+    )
+    middle = draw(st.sampled_from([[], [StandardScaler()], [PolynomialFeatures(2)]]))
+    return make_pipeline(front, *middle, draw(LAST))
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(frames(), pipelines(), st.data())
+def test_whatever_is_read_is_read_rightly(frame, model, data):
+    labels = np.arange(len(frame)) % data.draw(st.sampled_from([2, 3]))
+    strange = frame.copy()
+    strange.loc[0, "word"] = "new"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = own(model.fit(frame, labels), frame)
+        except ValueError:
+            return  # gaps in front of something that takes none
+        try:
+            network = ff.capture(model)
+        except NotFollowed as refusal:
+            words = str(refusal)
+            if "PowerTransformer" in words or "PolynomialFeatures" in words:
+                return
+            raise
+        np.testing.assert_allclose(_said(network, frame), expected, atol=1e-6)
+        try:
+            expected = own(model, strange)
+        except ValueError:
+            with pytest.raises(InputError, match="'new'"):
+                encode_rows(network.columns, strange)
+        else:
+            np.testing.assert_allclose(_said(network, strange), expected, atol=1e-6)
+        _check_limits(model, network, frame)
+
+
+def _said(network, frame):
+    group = network.groups[0]
+    rows = torch.from_numpy(encode_rows(network.columns, frame))
+    value = forward(group.program, rows, group.shared)
+    if network.one_logit:
+        value = torch.cat([torch.zeros_like(value), value], dim=-1)
+    return (torch.softmax(value, dim=-1) if network.link == "softmax" else value).numpy()
+
+
+def _check_limits(model, network, frame):
+    complete = frame.dropna()[:3]
+    origins = encode_rows(network.columns, complete)
+    for place, column in enumerate(network.columns):
+        if column.categories is not None or not column.used or column.name == "whole":
+            continue
+        for sign in (-1.0, 1.0):
+            way = sign * np.eye(len(network.columns))[place]
+            limit = ff.at_infinity(network, origins, way).probabilities[0].numpy()
+            moved = complete.copy()
+            moved[column.name] += sign * 1e8
+            np.testing.assert_allclose(limit, own(model, moved), atol=1e-5)
