@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
+from farfield.graph.rules import RowFunction
 from farfield.graph.rules import RULES
 
 Label = int | float | str
@@ -137,6 +139,30 @@ class Network:
             for step in group.program.steps
             if not step.constant
         )
+
+    @cached_property
+    def confidence_cap(self) -> float:
+        """A confidence that the model exceeds nowhere; 1 unless its form proves a smaller one.
+
+        The margins of boosted trees lie between sums of their smallest and largest leaves, and the
+        shares of a forest are at most the means of the largest shares of its trees.
+        """
+        caps = [torch.tensor(self._caps(group)) for group in self.groups for _ in group.members]
+        return min(1.0, float(torch.stack(caps).mean(dim=0).max()))
+
+    def _caps(self, group: InstanceGroup) -> list[float]:
+        """The largest probability of each class, as far as a function of rows at the end tells."""
+        last = next(step for step in group.program.steps if step.name == group.program.output)
+        function = next((each for each in last.args if isinstance(each, RowFunction)), None)
+        if function is None:
+            return [1.0] * self.classes
+        places = [None, 0] if self.one_logit else list(range(self.classes))
+        if self.link == "identity":
+            return [min(1.0, function.lead(place, None)) for place in places]
+        return [
+            1 / (1 + sum(math.exp(-function.lead(own, other)) for other in places if other != own))
+            for own in places
+        ]
 
     def rows(self, values: Any, what: str = "x") -> Tensor:
         """Check inputs and bring them to the analysis type and device.

@@ -239,6 +239,13 @@ class RowFunction:
         """``(rays,)`` from which ``t`` on the function equals its limit; infinite if never."""
         return slope.new_full((len(slope),), torch.inf)
 
+    def lead(self, one: int | None, other: int | None) -> float:
+        """The most by which one output can be ahead of another, whatever the row.
+
+        ``None`` stands for zero. Infinite if no bound is known.
+        """
+        return float("inf")
+
     @property
     def work(self) -> float:
         """About how many products of numbers the evaluation of one row is worth."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from farfield.errors import InputError, NumericalOverflow
 from farfield.exact.piecewise import (
     free_rows,
+    has_jumps,
     output_logits,
     pick_instance,
     require_piecewise_affine,
@@ -30,6 +31,7 @@ from farfield.exact.planar.cutting import cut_by_largest
 from farfield.exact.planar.plane_walk import Subdivision, walk_plane
 from farfield.exact.planar.polygons import Polygons, join
 from farfield.exact.planar.raster import Raster, raster
+from farfield.exact.planar.seams import seams
 from farfield.graph.network import Network
 
 # u and v count as parallel if the sine of their angle is below this.
@@ -49,6 +51,9 @@ class Plane:
         extent: ``(a low, a high, b low, b high)`` of the window.
         origin: ``(*input,)`` the slice's origin, and
         u, v: ``(*input,)`` its directions.
+        sides: ``(corners, 3)`` the line ``n . (a, b) + c = 0``, ``|n| = 1``, on which the side
+            from each corner to the next lies.
+        jumps: Whether the network may jump between polygons.
     """
 
     vertices: Tensor
@@ -60,6 +65,8 @@ class Plane:
     origin: Tensor
     u: Tensor
     v: Tensor
+    sides: Tensor
+    jumps: bool
 
     def __len__(self) -> int:
         return len(self.pattern)
@@ -108,8 +115,7 @@ class Plane:
 
         Each polygon has one predicted class; polygons of one region share its pattern and map.
         """
-        corners = padded(self.vertices, self.offsets)
-        polygons = Polygons.of(corners.numpy(), self.offsets.diff().numpy())
+        corners, polygons = padded(self.vertices, self.offsets), self._polygons()
         logits = torch.cat([self.slope, self.intercept[..., None]], dim=-1)
         whole, cut = np.ones(len(self), dtype=bool), []
         for bunch in bunches(contenders(corners, self.slope, self.intercept), ROOM):
@@ -123,18 +129,29 @@ class Plane:
         parts = join([polygons[whole], *cut])
         parts = parts[np.argsort(parts.parent, kind="stable")]
         parent = torch.from_numpy(parts.parent)
-        vertices, offsets = _flat(parts)
+        vertices, offsets, sides = _flat(parts)
         return replace(
             self,
             vertices=vertices,
             offsets=offsets,
+            sides=sides,
             slope=self.slope[parent],
             intercept=self.intercept[parent],
             pattern=self.pattern[parent],
         )
 
+    def _polygons(self) -> Polygons:
+        corners, sides = (padded(each, self.offsets).numpy() for each in (self.vertices, self.sides))
+        return Polygons(corners, sides, self.offsets.diff().numpy(), np.arange(len(self)))
+
     def boundaries(self) -> Boundaries:
-        """Segments on which two classes tie above all others: the decision boundaries."""
+        """The decision boundaries: segments on which two classes tie above all others.
+
+        Where the network jumps, segments with different classes on either side.
+        """
+        if self.jumps:
+            apart = self.by_class()
+            return seams(apart._polygons(), apart.probabilities.argmax(dim=-1))
         return boundaries(self.vertices, self.offsets, self.slope, self.intercept)
 
     def raster(self, pixels: int = 400) -> Raster:
@@ -197,7 +214,8 @@ def slice_plane(
         logits = output_logits(network, found.out)
         if not bool(torch.isfinite(found.out).all()):
             raise NumericalOverflow("a logit left the range of float64 in this window")
-    return _plane(found, logits, window, [row[0] for row in frame])
+    jumps = any(has_jumps(group) for group in network.groups)
+    return _plane(found, logits, window, [row[0] for row in frame], jumps)
 
 
 def _plane(
@@ -205,9 +223,10 @@ def _plane(
     logits: Tensor,
     window: tuple[float, float, float, float],
     frame: list[Tensor],
+    jumps: bool,
 ) -> Plane:
     """Put together what is known of the polygons."""
-    vertices, offsets = _flat(found.polygons)
+    vertices, offsets, sides = _flat(found.polygons)
     return Plane(
         vertices=vertices,
         offsets=offsets,
@@ -218,14 +237,18 @@ def _plane(
         origin=frame[0],
         u=frame[1],
         v=frame[2],
+        sides=sides,
+        jumps=jumps,
     )
 
 
-def _flat(polygons: Polygons) -> tuple[Tensor, Tensor]:
-    """Corners without padding, and where those of each polygon start."""
+def _flat(polygons: Polygons) -> tuple[Tensor, Tensor, Tensor]:
+    """Corners without padding, where those of each polygon start, and the lines of the sides."""
     real = np.arange(polygons.corners.shape[1]) < polygons.counts[:, None]
     offsets = np.concatenate([[0], np.cumsum(polygons.counts)])
-    return torch.from_numpy(polygons.corners[real]), torch.from_numpy(offsets)
+    parts = (polygons.corners[real], offsets, polygons.edges[real])
+    corners, starts, sides = (torch.from_numpy(part) for part in parts)
+    return corners, starts, sides
 
 
 def to_double(tensor: Tensor) -> Tensor:

@@ -50,17 +50,6 @@ class Polygons:
         )
         return cls(corners[None], edges[None], np.array([4]), np.array([0]))
 
-    @classmethod
-    def of(cls, corners: Floats, counts: Integers) -> Polygons:
-        """Make polygons from padded corners, with edges through neighbouring corners."""
-        along = np.roll(corners, -1, axis=1) - corners
-        length = np.hypot(along[..., 0], along[..., 1])
-        length[length == 0] = 1.0
-        normal = np.stack([along[..., 1], -along[..., 0]], axis=-1) / length[..., None]
-        offset = -(normal * corners).sum(axis=-1, keepdims=True)
-        edges = np.concatenate([normal, offset], axis=-1)
-        return cls(corners, edges, counts, np.arange(len(counts)))
-
     def __len__(self) -> int:
         return len(self.counts)
 
