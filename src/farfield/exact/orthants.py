@@ -1,8 +1,8 @@
 """The share of orthants in which a model of trees is blind: a count, not a sample.
 
-Far away in all features a split sees only on which side its feature went. So a model of steps is a
-boolean function of the signs of a direction, wherever the ray starts: all ``2^n`` sign vectors of the
-``n`` features that it looks at are tried, or, if these are too many, random ones.
+Far away in all features a split sees only on which side its feature went. So a model of steps is
+a boolean function of the signs of a direction, wherever the ray starts: all ``2^n`` sign vectors
+of the ``n`` features that it looks at are tried, or, if these are too many, random ones.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
-from farfield.graph.rules import RowFunction
-from farfield.graph.rules import RULES
+from farfield.graph.rules import RULES, RowFunction
 
 Label = int | float | str
 # How many elements the largest value of a chunk may hold: small enough to stay in the cache.

@@ -141,7 +141,8 @@ class Plane:
         )
 
     def _polygons(self) -> Polygons:
-        corners, sides = (padded(each, self.offsets).numpy() for each in (self.vertices, self.sides))
+        parts = (self.vertices, self.sides)
+        corners, sides = (padded(each, self.offsets).numpy() for each in parts)
         return Polygons(corners, sides, self.offsets.diff().numpy(), np.arange(len(self)))
 
     def boundaries(self) -> Boundaries:

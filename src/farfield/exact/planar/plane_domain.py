@@ -12,7 +12,6 @@ from farfield.exact.planar.polygons import Polygons
 from farfield.graph.rules import Steps
 
 
-
 class PlaneDomain(CellDomain):
     """The walk over the polygons of a window.
 
@@ -50,9 +49,7 @@ class PlaneDomain(CellDomain):
         """Cut every polygon along the lines where a column passes a break inside of it."""
         self._require_finite(columns)
         breaks, offsets = steps.breaks.numpy(), steps.offsets.numpy()
-        return self._replace(
-            cut_at_breaks(self.cells, columns.numpy(), breaks, offsets, self.most)
-        )
+        return self._replace(cut_at_breaks(self.cells, columns.numpy(), breaks, offsets, self.most))
 
     def representative(self, parts: Tensor) -> Tensor:
         """Decide at the centre of each polygon; a threshold belongs to the lower piece."""

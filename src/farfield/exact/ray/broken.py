@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.knots import PieceLogits, Grid, Refinement
+from farfield.exact.ray.knots import Grid, PieceLogits, Refinement
 from farfield.exact.ray.spans import Spans
 
 
@@ -125,17 +125,20 @@ class Broken:
     def refined(self, refinement: Refinement) -> Broken:
         """Add knots at which nothing changes."""
         grid, rows, left = refinement.grid, refinement.rows, refinement.left
-        found = []
-        fresh = _along(self.slopes[left], self.intercepts[left], grid.t[rows])
-        for old, new in (
-            (self.knots, fresh),
-            (self.slopes, self.slopes[left]),
-            (self.intercepts, self.intercepts[left]),
-        ):
-            each = old.new_empty(len(grid.t), old.shape[1])
-            each[refinement.positions], each[rows] = old, new
-            found.append(each)
-        return Broken(grid, *found, self.shares)
+
+        def put(old: Tensor, new: Tensor) -> Tensor:
+            every = old.new_empty(len(grid.t), old.shape[1])
+            every[refinement.positions], every[rows] = old, new
+            return every
+
+        slopes, intercepts = self.slopes[left], self.intercepts[left]
+        return Broken(
+            grid,
+            put(self.knots, _along(slopes, intercepts, grid.t[rows])),
+            put(self.slopes, slopes),
+            put(self.intercepts, intercepts),
+            self.shares,
+        )
 
     def rays(self, first: int, last: int) -> Broken:
         """Keep the rays from ``first`` up to, not including, ``last``."""

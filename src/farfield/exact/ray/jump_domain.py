@@ -1,10 +1,10 @@
 """How a network that jumps acts on stretches of rays.
 
 On a cell every value is ``slope * t + intercept``. Steps and kinks cut cells where a value passes a
-threshold, at ``t = (threshold - intercept) / slope``. Whether a value is above a threshold on a cell
-is then decided by comparing that ``t`` with the cell's, not by evaluating anything at a rounded
-place; and at a place where a value equals its threshold, it is not above it, which is how models
-decide once their comparisons are brought to one form (:class:`farfield.graph.rules.Steps`).
+threshold, at ``t = (threshold - intercept) / slope``. Whether a value is above a threshold on a
+cell is then decided by comparing that ``t`` with the cell's, not by evaluating anything at a
+rounded place; and at a place where a value equals its threshold, it is not above it, which is how
+models decide once their comparisons are brought to one form (:class:`farfield.graph.rules.Steps`).
 """
 
 from __future__ import annotations
@@ -112,11 +112,12 @@ class JumpDomain(CellDomain):
         t = (threshold - intercept) / slope
         up, down = (slope > 0) & (t < before), (slope < 0) & (t > behind)
         still = (slope == 0) & (intercept > threshold)
-        return up | down | still | (threshold == -torch.inf)
+        found: Tensor = up | down | still | (threshold == -torch.inf)
+        return found
 
     @property
     def _around(self) -> tuple[Tensor, Tensor]:
-        """A ``t`` on each cell; on single places, a little before and behind what is one with it."""
+        """A ``t`` on each cell; of single places, before and behind what is one with them."""
         t = self.cells.inside
         width = torch.where(self.cells.is_place, t.abs() * COINCIDE, 0.0)
         return t - width, t + width

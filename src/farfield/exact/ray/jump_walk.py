@@ -71,11 +71,11 @@ class JumpWalk:
         parts = []
         for first in range(0, rays, self.size):
             stop = stops[first : first + self.size]
-            some = (
+            starts, ways = (
                 rows.expand(rays, *rows.shape[1:])[first : first + self.size]
                 for rows in (origins, directions)
             )
-            parts.append(self.stretch(*some, Spans.of(stop), len(stop)))
+            parts.append(self.stretch(starts, ways, Spans.of(stop), len(stop)))
         return Broken.join(parts)
 
     def stretch(self, origins: Tensor, directions: Tensor, spans: Spans, rays: int) -> Broken:

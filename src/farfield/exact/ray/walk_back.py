@@ -244,8 +244,13 @@ def last_loss_of_broken(found: Broken, label: Tensor, loss: Loss) -> Tensor:
         at_knots = loss.at(others(found.knots, label)) > 0
         inside, ends = _last_on_pieces(found, rows, label[rows], loss)
     t = torch.cat([grid.t[at_knots], ends[inside]])
-    return per_ray(t, grid.ray[torch.cat([torch.nonzero(at_knots).flatten(), rows[inside]])], rays,
-                   "amax", -torch.inf)
+    return per_ray(
+        t,
+        grid.ray[torch.cat([torch.nonzero(at_knots).flatten(), rows[inside]])],
+        rays,
+        "amax",
+        -torch.inf,
+    )
 
 
 def _last_on_pieces(
