@@ -103,8 +103,8 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         return _finish(program, constants, dtype, _fixed_rows(model))
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
-        "list of them, a fitted classifier or Pipeline of scikit-learn, a model of XGBoost, LightGBM "
-        "or CatBoost, or a path to an .onnx, .pt2 or .skops file or a file of boosted trees."
+        "list of them, a fitted classifier or Pipeline of scikit-learn, a model of XGBoost, "
+        "LightGBM or CatBoost, or a path to an .onnx, .pt2 or .skops file or to boosted trees."
     )
 
 
@@ -129,7 +129,6 @@ def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network
         features=tuple(map(str, names)) if names and None not in names else None,
         columns=reading.columns,
         notes=(*network.notes, *reading.notes),
-        confidence_cap=reading.confidence_cap,
     )
     if example is not None:
         network.rows(example, "example")

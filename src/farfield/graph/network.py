@@ -102,8 +102,6 @@ class Network:
         link: What the outputs of its programs are: logits, or probabilities as they are (forests,
             neighbours); the logits of these are their logarithms.
         columns: What is known of the columns that a model of tables takes.
-        confidence_cap: No input makes the model surer than this, by its form; 1.0 if nothing is
-            known.
     """
 
     groups: tuple[InstanceGroup, ...]
@@ -117,7 +115,6 @@ class Network:
     features: tuple[str, ...] | None = None
     link: Link = "softmax"
     columns: tuple[InputColumn, ...] | None = None
-    confidence_cap: float = 1.0
 
     @property
     def instances(self) -> int:

@@ -50,7 +50,6 @@ class Reading:
         labels: The names of the classes, in the order of the outputs.
         columns: What goes in; ``None`` if nothing is known but the number.
         notes: What the user may want to know.
-        confidence_cap: No input makes the model surer than this; 1.0 if nothing is known.
     """
 
     program: Program
@@ -59,7 +58,6 @@ class Reading:
     labels: tuple[Any, ...] | None = None
     columns: tuple[InputColumn, ...] | None = None
     notes: tuple[str, ...] = ()
-    confidence_cap: float = 1.0
 
 
 @dataclass(frozen=True)

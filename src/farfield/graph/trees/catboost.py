@@ -22,7 +22,7 @@ from farfield.graph.trees.compare import rounded_at_most
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.fields import MOST_CLASSES, MOST_COLUMNS, Fields, shown
 from farfield.graph.trees.files import json_fields
-from farfield.graph.trees.margins import as_reading
+from farfield.graph.trees.traverse import as_reading
 
 KNOWN = {"ctr_data", "features_info", "model_info", "oblivious_trees", "trees", "scale_and_bias"}
 ONE, SEVERAL = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass",)

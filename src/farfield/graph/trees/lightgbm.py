@@ -22,8 +22,7 @@ from farfield.graph.reading import InputColumn, Reading
 from farfield.graph.trees.compare import Ends, truncated_categories
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.fields import MOST_CLASSES, MOST_COLUMNS, Fields, shown
-from farfield.graph.trees.margins import as_reading
-from farfield.graph.trees.traverse import ZERO
+from farfield.graph.trees.traverse import ZERO, as_reading
 
 VERSIONS = ("v3", "v4")
 CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import InputColumn, Reading, Value, Writer
 from farfield.graph.rules import RowFunction, Steps
 from farfield.graph.trees.compare import Ends
 from farfield.graph.trees.ensemble import Integers, TreeEnsemble
@@ -38,6 +38,19 @@ def write_trees(writer: Writer, value: Value, ensemble: TreeEnsemble) -> Value:
     """Write an ensemble into a program: codes of columns, then what the leaves add up to."""
     steps, packed = pack(ensemble)
     return writer.apply(writer.take_steps(value, steps), packed, ensemble.outputs)
+
+
+def as_reading(
+    ensemble: TreeEnsemble,
+    *,
+    labels: tuple[Any, ...] | None,
+    columns: tuple[InputColumn, ...] | None,
+    notes: tuple[str, ...] = (),
+) -> Reading:
+    """Read an ensemble that gives logits; one logit ``f`` stands for ``(0, f)``."""
+    writer = Writer(ensemble.columns)
+    program = writer.program(write_trees(writer, writer.input, ensemble))
+    return Reading(program, writer.constants, "softmax", labels, columns, notes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

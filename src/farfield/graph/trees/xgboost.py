@@ -21,7 +21,7 @@ from farfield.graph.trees.compare import rounded_below, rounded_categories
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.fields import MOST_CLASSES, MOST_COLUMNS, Fields, shown
 from farfield.graph.trees.files import ubjson_fields
-from farfield.graph.trees.margins import as_reading
+from farfield.graph.trees.traverse import as_reading
 
 NEWEST = 3
 LOGISTIC = ("binary:logistic", "reg:logistic")
