@@ -27,6 +27,7 @@ NAMES = (
     "practical-classification",
     "uci",
     "trust-issues",
+    "every-model",
 )
 
 __all__ = [
