@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -228,7 +227,7 @@ def test_scikit_refusals():
     with pytest.raises(CaptureError, match="not fitted"):
         ff.capture(perceptron)
     power = make_pipeline(PowerTransformer(), MinMaxScaler(), clone_of(perceptron)).fit(x, y)
-    with pytest.raises(CaptureError, match="'powertransformer' is PowerTransformer"):
+    with pytest.raises(CaptureError, match=r"powertransformer \(PowerTransformer\)"):
         ff.capture(power)
     many = clone_of(perceptron).fit(x, np.eye(3, dtype=int)[y])
     with pytest.raises(CaptureError, match="multi-label"):
@@ -265,10 +264,12 @@ def test_every_gap_is_listed_at_once_with_its_place():
 
 @pytest.mark.parametrize(
     "model",
-    [RandomForestClassifier(2, random_state=0), object(), make_pipeline(PowerTransformer(), PCA())],
-    ids=["forest", "object", "pipeline"],
+    [object(), make_pipeline(PowerTransformer(), MLPClassifier((2,), max_iter=300, tol=1e-2))],
+    ids=["object", "pipeline"],
 )
 def test_a_refusal_says_what_can_be_done_today(model):
+    if hasattr(model, "fit"):
+        model.fit(*data(np.random.default_rng(2)))
     with pytest.raises(NotFollowed) as caught:
         ff.capture(model)
     assert "ff.audit can still audit the model by evaluation" in str(caught.value)

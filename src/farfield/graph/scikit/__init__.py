@@ -69,13 +69,17 @@ def read_scikit(model: Any) -> Reading:
 
 def _names(model: Any) -> list[str | None]:
     """The names of the input columns, as far as the model knows them."""
-    count = getattr(model, "n_features_in_", None)
+    first = model
+    while hasattr(first, "steps"):  # a pipeline whose first steps pass columns on knows none
+        parts = (part for _, part in first.steps if part not in (None, "passthrough"))
+        first = next(parts, None)
+    count = getattr(first, "n_features_in_", None)
     if count is None:
         classes = getattr(model, "classes_", None)
         if classes is None:
             raise CaptureError(f"{kind_of(model)} is not fitted; call fit first")
         raise NotFollowed(f"{kind_of(model)} does not know how many columns it takes.")
-    names = getattr(model, "feature_names_in_", None)
+    names = getattr(first, "feature_names_in_", None)
     return [None] * int(count) if names is None else [str(name) for name in names]
 
 
