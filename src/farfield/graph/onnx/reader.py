@@ -41,7 +41,7 @@ TAKES_MISSING = "the model fills missing values itself"
 
 
 @dataclass(frozen=True)
-class Reading:
+class OnnxReading:
     """What an ``.onnx`` file holds.
 
     Attributes:
@@ -63,7 +63,7 @@ class Reading:
 
 def read_onnx(
     path: str | os.PathLike[str], example_shape: tuple[int, ...] | None = None
-) -> Reading:
+) -> OnnxReading:
     """Read an ``.onnx`` file.
 
     Args:
@@ -91,7 +91,7 @@ def read_onnx(
     link: Link = "softmax"
     if is_made_of_shares(program, trace.constants):
         program, link = _with_limits(program), "identity"
-    return Reading(program, trace.constants, find_labels(graph), features, notes, link)
+    return OnnxReading(program, trace.constants, find_labels(graph), features, notes, link)
 
 
 def _with_limits(program: Program) -> Program:

@@ -39,7 +39,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Member:
+class WeighedMember:
     """A classifier among others.
 
     Attributes:
@@ -66,7 +66,7 @@ def bagging(writer: Writer, table: Table, model: Any) -> Scores:
             f"{len(model.estimators_)} members; fit it again"
         )
     members = [
-        Member(
+        WeighedMember(
             each,
             1.0 / len(model.estimators_),
             columns=np.asarray(columns).tolist(),
@@ -94,13 +94,13 @@ def voting(writer: Writer, table: Table, model: Any) -> Scores:
         )
     weights = np.asarray(model._weights_not_none or np.ones(len(model.estimators_)), dtype=float)
     members = [
-        Member(each, weight)
+        WeighedMember(each, weight)
         for each, weight in zip(model.estimators_, (weights / weights.sum()).tolist(), strict=True)
     ]
     return Scores(_mean(writer, table, members, count_classes(model)), "identity")
 
 
-def _mean(writer: Writer, table: Table, members: Sequence[Member], classes: int) -> Value:
+def _mean(writer: Writer, table: Table, members: Sequence[WeighedMember], classes: int) -> Value:
     """Write a weighted sum of members' probabilities: trees as one ensemble, others beside it."""
     builder = TreeBuilder(table.width, np.zeros(classes))
     parts: list[Value] = []
