@@ -1,5 +1,7 @@
 """Pipelines from raw columns: frames go in as they are, categories become codes."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -226,6 +228,26 @@ def test_compositions_of_pipelines(name, frame, labels):
     model = ENSEMBLES[name].fit(frame, labels)
     network = ff.capture(model)
     np.testing.assert_allclose(probabilities(network, frame), model.predict_proba(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize("package", ["xgboost", "lightgbm", "catboost"])
+def test_boosted_trees_of_other_libraries(package, frame, labels):
+    library = pytest.importorskip(package, reason=f"{package} is not installed")
+    last = {
+        "xgboost": lambda: library.XGBClassifier(n_estimators=3, n_jobs=1),
+        "lightgbm": lambda: library.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1),
+        "catboost": lambda: library.CatBoostClassifier(
+            iterations=3, verbose=0, allow_writing_files=False, thread_count=1
+        ),
+    }[package]()
+    front = usual().set_params(cat__onehotencoder__sparse_output=False)
+    model = make_pipeline(front, last).fit(frame, labels)
+    network = ff.capture(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = model.predict_proba(frame)
+    np.testing.assert_allclose(probabilities(network, frame), expected, atol=1e-6)
+    assert network.columns[1].categories == ("Bonn", "Lima", "Oslo", "Rome")
 
 
 def test_boosted_trees_that_know_categories(frame, labels):

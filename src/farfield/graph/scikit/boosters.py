@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import Scores, Table, classifier, kind_of
 from farfield.graph.trees.boosters import read_booster
 
 
@@ -13,6 +14,11 @@ from farfield.graph.trees.boosters import read_booster
 def booster(writer: Writer, table: Table, model: Any) -> Scores:
     """Write the trees behind the columns that they get."""
     reading = read_booster(model)
+    if any(column.categories is not None for column in reading.columns or ()):
+        raise NotFollowed(
+            f"{kind_of(model)} has categories of its own, which are followed at the start of a "
+            "model only; encode them by OneHotEncoder or OrdinalEncoder."
+        )
     value = writer.include(table.value, reading.program, reading.constants)
     writer.notes.extend(reading.notes)
     return Scores(value, reading.link)

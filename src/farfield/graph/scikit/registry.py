@@ -128,7 +128,9 @@ def _package(model: Any) -> str:
 
 
 def takes_gaps(model: Any) -> bool:
-    """Whether a model says that it takes missing values."""
+    """Whether a model says that it takes missing values; if it says nothing, it may."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return True
     return bool(get_tags(model).input_tags.allow_nan)
 
 
