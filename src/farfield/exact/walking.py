@@ -25,8 +25,15 @@ def check_rays(
             "network = farfield.capture(model, example)"
         )
     kind = (network.input_shape, dtype or network.dtype, network.device)
-    origins = as_rows(origin, *kind, "origin")
+    origins = as_rows(network.rows(origin, "origin"), *kind, "origin")
     directions = as_rows(direction, *kind, "direction")
+    for place, column in enumerate(network.columns or ()):
+        if column.categories is not None and bool((directions[:, place] != 0).any()):
+            name = f"column {place}" if column.name is None else f"column {column.name!r}"
+            raise InputError(
+                f"direction moves {name}, which holds categories; these are moved between their "
+                "values, never scaled: set it to 0 and choose a value in origin"
+            )
     if len(origins) != len(directions) and 1 not in (len(origins), len(directions)):
         raise InputError(
             f"origin has {len(origins)} rows and direction {len(directions)}; they must have "

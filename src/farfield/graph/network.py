@@ -138,13 +138,15 @@ class Network:
 
     @cached_property
     def confidence_cap(self) -> float:
-        """A confidence that the model exceeds nowhere; 1 unless its form proves a smaller one.
+        """No input makes the model surer than this, by its form; 1 if nothing is known.
 
-        The margins of boosted trees lie between sums of their smallest and largest leaves, and the
-        shares of a forest are at most the means of the largest shares of its trees.
+        The margins of boosted trees are at most sums of what the leaves of each tree can add, and
+        the shares of a forest means of the largest shares of its trees.
         """
-        caps = [torch.tensor(self._caps(group)) for group in self.groups for _ in group.members]
-        return min(1.0, float(torch.stack(caps).mean(dim=0).max()))
+        caps = [self._caps(group) for group in self.groups for _ in group.members]
+        most = max(sum(each) / len(caps) for each in zip(*caps, strict=True))
+        # Some roundings on the way; a bound must not be below what it bounds.
+        return min(1.0, most * (1 + 1e-12))
 
     def _caps(self, group: InstanceGroup) -> list[float]:
         """The largest probability of each class, as far as a function of rows at the end tells."""
@@ -156,19 +158,19 @@ class Network:
         if self.link == "identity":
             return [min(1.0, function.lead(place, None)) for place in places]
         return [
-            1 / (1 + sum(math.exp(-function.lead(own, other)) for other in places if other != own))
-            for own in places
+            1 / (1 + sum(math.exp(-max(function.lead(own, each), -700.0)) for each in rest))
+            for own, rest in ((own, [each for each in places if each != own]) for own in places)
         ]
 
     def rows(self, values: Any, what: str = "x") -> Tensor:
         """Check inputs and bring them to the analysis type and device.
 
-        Models of tables take frames as well, by the names of their columns, categories by their
-        values; and missing values, NaN, in columns that may have some.
+        Models of tables take frames as well, by the names of their columns; categories by their
+        values, which become codes; and missing values, NaN, in columns that may have some.
         """
         missing = None
         if self.columns is not None:
-            if is_table(values):
+            if is_table(values) or any(column.categories is not None for column in self.columns):
                 values = encode_rows(self.columns, values, what)
             missing = torch.tensor([column.missing for column in self.columns])
         return as_rows(values, self.input_shape, self.dtype, self.device, what, missing)
