@@ -28,9 +28,10 @@ _PUBLIC = {
         "TemperatureScaling", "load",
     ),
     "farfield.exact": (
-        "Assumptions", "BlindArcs", "Box", "FarField", "FirstReaching", "Line", "Lines",
-        "Monotonicity", "Plane", "Region", "SureFrom", "along", "at_infinity", "blind_arcs",
-        "check_monotonicity", "first_reaching", "iterate_pieces", "linearize", "slice_plane",
+        "Assumptions", "BlindArcs", "BlindOrthants", "Box", "FarField", "FirstReaching", "Line",
+        "Lines", "Monotonicity", "Plane", "Region", "SureFrom", "along", "at_infinity",
+        "blind_arcs", "blind_orthants", "check_monotonicity", "first_reaching", "iterate_pieces",
+        "linearize", "slice_plane",
     ),
     "farfield.graph": ("Network", "capture"),
     "farfield.guard.envelope": ("Envelope", "envelope"),
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from farfield.estimators import load as load
     from farfield.exact import Assumptions as Assumptions
     from farfield.exact import BlindArcs as BlindArcs
+    from farfield.exact import BlindOrthants as BlindOrthants
     from farfield.exact import Box as Box
     from farfield.exact import FarField as FarField
     from farfield.exact import FirstReaching as FirstReaching
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from farfield.exact import along as along
     from farfield.exact import at_infinity as at_infinity
     from farfield.exact import blind_arcs as blind_arcs
+    from farfield.exact import blind_orthants as blind_orthants
     from farfield.exact import check_monotonicity as check_monotonicity
     from farfield.exact import first_reaching as first_reaching
     from farfield.exact import iterate_pieces as iterate_pieces

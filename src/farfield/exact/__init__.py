@@ -5,6 +5,7 @@ from farfield.exact.infinity import at_infinity
 from farfield.exact.local.assumptions import Assumptions
 from farfield.exact.local.monotonicity import Monotonicity, check_monotonicity
 from farfield.exact.local.region import Region, linearize
+from farfield.exact.orthants import BlindOrthants, blind_orthants
 from farfield.exact.planar.arcs import BlindArcs, blind_arcs
 from farfield.exact.planar.plane import Plane, slice_plane
 from farfield.exact.ray.box import Box
@@ -16,6 +17,7 @@ from farfield.exact.sure_from import SureFrom
 __all__ = [
     "Assumptions",
     "BlindArcs",
+    "BlindOrthants",
     "Box",
     "FarField",
     "FirstReaching",
@@ -28,6 +30,7 @@ __all__ = [
     "along",
     "at_infinity",
     "blind_arcs",
+    "blind_orthants",
     "check_monotonicity",
     "first_reaching",
     "iterate_pieces",
