@@ -144,7 +144,7 @@ class Network:
         the shares of a forest means of the largest shares of its trees.
         """
         caps = [self._caps(group) for group in self.groups for _ in group.members]
-        most = max(sum(each) / len(caps) for each in zip(*caps, strict=True))
+        most: float = max(sum(each) / len(caps) for each in zip(*caps, strict=True))
         # Some roundings on the way; a bound must not be below what it bounds.
         return min(1.0, most * (1 + 1e-12))
 

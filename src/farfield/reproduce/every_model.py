@@ -44,7 +44,7 @@ from farfield.estimators import (
     ReLUClassifier,
 )
 from farfield.evaluate import calibration, detection
-from farfield.guard.protect import guard
+from farfield.guard.classifier import GuardedClassifier
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
@@ -150,11 +150,11 @@ def _measure(table: str, name: str, settings: Settings, folder: Path | None) -> 
         found = _far(model, X, y, settings)
         before = _near(model.predict_proba, data)
         try:
-            safe = guard(model.predict_proba, X, random_state=settings["seed"])
+            safe = GuardedClassifier(model, prefit=True, random_state=settings["seed"]).fit(X, y)
         except FarfieldError as error:
             return {**found, "before": before, "refused": str(error)}
         after = _near(safe.predict_proba, data)
-    return {**found, "before": before, "after": after, "proven": bool(safe.verify())}
+    return {**found, "before": before, "after": after, "proven": bool(safe.guard_.verify())}
 
 
 def _far(model: Any, X: Any, y: Any, settings: Settings) -> Result:
@@ -226,6 +226,11 @@ def _mean(cells: Mapping[Any, Result], model: str, read: Callable[[Result], Any]
     return float(np.mean(known)) if known else None
 
 
+def _blind(family: str, result: Result) -> float | None:
+    share: float | None = result["blind"].get(family)
+    return share
+
+
 def _scaled_auroc(result: Result, when: str) -> float | None:
     found = result.get(when)
     return None if found is None else found["auroc"]["one column scaled"]
@@ -247,7 +252,7 @@ def _overview(cells: Mapping[Any, Result], models: Sequence[str]) -> ResultTable
                 f"{sum(result['exact'] for result in own)} of {len(own)}",
                 mean(lambda r: r["before"]["accuracy"]),
                 mean(lambda r: r["before"]["nll"]),
-                *(mean(lambda r, f=family: r["blind"].get(f)) for family in FAMILIES),
+                *(mean(partial(_blind, family)) for family in FAMILIES),
                 mean(lambda r: r["sure from"]),
                 mean(lambda r: _scaled_auroc(r, "before")),
                 mean(lambda r: _scaled_auroc(r, "after")),
@@ -329,7 +334,7 @@ def _draw(cells: Mapping[Any, Result], models: Sequence[str]) -> Any:
         left.barh(place, blind[model], color="#dadaeb", height=0.7)
         left.plot(dots, np.full(len(dots), place), "o", ms=3.5, color="#54278f", alpha=0.7)
         ends = [
-            _mean(cells, model, lambda r, w=w: _scaled_auroc(r, w)) for w in ("before", "after")
+            _mean(cells, model, partial(_scaled_auroc, when=when)) for when in ("before", "after")
         ]
         if ends[0] is not None and ends[1] is not None:
             right.plot(ends, [place, place], color="0.75", lw=1.2, zorder=1)

@@ -188,8 +188,8 @@ def _table(
     blocks: tuple[tuple[int, ...], ...] = (),
 ) -> ShiftedTable:
     shifted = {name: np.asarray(values[:ROWS], dtype=float) for name, values in near.items()}
-    own = (_codes(rows[part], label[part]) for part in (train, test))
-    return ShiftedTable(*own, shifted, blocks)
+    own, unseen = (_codes(rows[part], label[part]) for part in (train, test))
+    return ShiftedTable(own, unseen, shifted, blocks)
 
 
 def _split(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -11,8 +11,7 @@ from farfield.graph.models import _from_reading
 from farfield.graph.network import join
 from farfield.graph.reading import Reading, Writer
 from farfield.graph.trees.ensemble import TreeBuilder
-from farfield.graph.trees.margins import as_reading
-from farfield.graph.trees.traverse import pack, write_trees
+from farfield.graph.trees.traverse import as_reading, pack, write_trees
 
 
 def stump(builder, column, low, high, output=0):
