@@ -61,7 +61,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Value:
+class Wire:
     """A value of a program that is being written: ``(rows, width)``."""
 
     name: str
@@ -87,45 +87,45 @@ class Writer:
     _width: int = 0
 
     @property
-    def input(self) -> Value:
+    def input(self) -> Wire:
         """What the program starts from."""
-        return Value("x", self.columns)
+        return Wire("x", self.columns)
 
     def constant(self, values: Any, dtype: Any = np.float64) -> Ref:
         """Keep an array of weights."""
         return self._keep(torch.from_numpy(np.array(values, dtype=dtype)))
 
-    def step(self, target: Any, value: Value, *args: Any, width: int | None = None) -> Value:
+    def step(self, target: Any, value: Wire, *args: Any, width: int | None = None) -> Wire:
         """Write one operation on a value; the result has the same width unless told."""
         return self._write(target, (Ref(value.name), *args), width or value.width)
 
-    def _write(self, target: Any, args: tuple[Any, ...], width: int) -> Value:
+    def _write(self, target: Any, args: tuple[Any, ...], width: int) -> Wire:
         name = f"v{len(self.steps)}"
         step = Step(name, target, args, source=self.source, shape=(-1, width))
         self.steps.append(step)
         self._width = max(self._width, width)
-        return Value(name, width)
+        return Wire(name, width)
 
-    def linear(self, value: Value, weight: Any, bias: Any = None) -> Value:
+    def linear(self, value: Wire, weight: Any, bias: Any = None) -> Wire:
         """``weight @ x + bias`` with ``weight`` of shape ``(outputs, inputs)``."""
         matrix = np.asarray(weight, dtype=np.float64)
         offset = np.zeros(len(matrix)) if bias is None else np.broadcast_to(bias, len(matrix))
         args = (self.constant(matrix), self.constant(offset))
         return self.step(aten.linear.default, value, *args, width=len(matrix))
 
-    def scale(self, value: Value, factors: Any) -> Value:
+    def scale(self, value: Wire, factors: Any) -> Wire:
         """Multiply columns."""
         return self.step(aten.mul.Tensor, value, self.constant(factors))
 
-    def divide(self, value: Value, divisors: Any) -> Value:
+    def divide(self, value: Wire, divisors: Any) -> Wire:
         """Divide columns, which rounds otherwise than a product with reciprocals."""
         return self.step(aten.div.Tensor, value, self.constant(divisors))
 
-    def shift(self, value: Value, offsets: Any) -> Value:
+    def shift(self, value: Wire, offsets: Any) -> Wire:
         """Add to columns."""
         return self.step(aten.add.Tensor, value, self.constant(offsets))
 
-    def select(self, value: Value, places: Any) -> Value:
+    def select(self, value: Wire, places: Any) -> Wire:
         """Take some columns, in any order."""
         chosen = np.asarray(places, dtype=np.int64)
         if np.array_equal(chosen, np.arange(value.width)):
@@ -133,34 +133,34 @@ class Writer:
         where = self.constant(chosen, np.int64)
         return self.step(aten.index_select.default, value, 1, where, width=len(chosen))
 
-    def concatenate(self, *values: Value) -> Value:
+    def concatenate(self, *values: Wire) -> Wire:
         """Put values beside one another."""
         if len(values) == 1:
             return values[0]
         width = sum(each.width for each in values)
         return self._write(aten.cat.default, ([Ref(each.name) for each in values], 1), width)
 
-    def add(self, first: Value, second: Value) -> Value:
+    def add(self, first: Wire, second: Wire) -> Wire:
         """Add two values of one width."""
         return self._write(aten.add.Tensor, (Ref(first.name), Ref(second.name)), first.width)
 
-    def bend(self, value: Value, pieces: Pieces) -> Value:
+    def bend(self, value: Wire, pieces: Pieces) -> Wire:
         """Apply one piecewise-affine function to every element."""
         return self.step(bend, value, pieces)
 
-    def take_steps(self, value: Value, steps: Steps) -> Value:
+    def take_steps(self, value: Wire, steps: Steps) -> Wire:
         """Apply piecewise-constant functions of single columns."""
         return self.step(take_steps, value, steps, width=len(steps))
 
-    def apply(self, value: Value, function: RowFunction, width: int) -> Value:
+    def apply(self, value: Wire, function: RowFunction, width: int) -> Wire:
         """Apply a function of whole rows."""
         return self.step(apply_row, value, function, width=width)
 
-    def fill(self, value: Value, fills: Any) -> Value:
+    def fill(self, value: Wire, fills: Any) -> Wire:
         """Put numbers where values are missing."""
         return self.step(fill_missing, value, self.constant(fills))
 
-    def include(self, value: Value, program: Program, constants: Mapping[str, Tensor]) -> Value:
+    def include(self, value: Wire, program: Program, constants: Mapping[str, Tensor]) -> Wire:
         """Write all of another program behind a value."""
         names = {program.input: Ref(value.name)}
         names |= {name: self._keep(tensor) for name, tensor in constants.items()}
@@ -171,14 +171,14 @@ class Writer:
             self.steps.append(replace(step, name=name, args=args, kwargs=kwargs))
             names[step.name] = Ref(name)
         self._width = max(self._width, program.width)
-        return Value(names[program.output].name, program.output_shape[0])
+        return Wire(names[program.output].name, program.output_shape[0])
 
     def _keep(self, tensor: Tensor) -> Ref:
         name = f"c{len(self.constants)}"
         self.constants[name] = tensor
         return Ref(name)
 
-    def program(self, output: Value) -> Program:
+    def program(self, output: Wire) -> Program:
         """What was written so far, up to a value."""
         if output.name == "x":
             output = self.step(aten.alias.default, output)

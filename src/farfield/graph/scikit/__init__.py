@@ -33,7 +33,7 @@ import farfield.graph.scikit.support_vectors
 import farfield.graph.scikit.trees  # noqa: F401 - importing registers the readers
 from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.program import forward
-from farfield.graph.reading import InputColumn, Reading, Value, Writer
+from farfield.graph.reading import InputColumn, Reading, Wire, Writer
 from farfield.graph.scikit.registry import Table, classify, is_scikit, kind_of
 from farfield.graph.scikit.sources import ColumnUse, sources
 
@@ -102,7 +102,7 @@ def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None
 
 
 def _checked(
-    writer: Writer, output: Value, columns: tuple[InputColumn, ...]
+    writer: Writer, output: Wire, columns: tuple[InputColumn, ...]
 ) -> tuple[InputColumn, ...]:
     """See that gaps which parts say they take do not end up in the answer."""
     places = [place for place, column in enumerate(columns) if column.missing]

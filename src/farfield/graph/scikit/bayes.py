@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.encoders import encode
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 
 @classifier("MultinomialNB")
-def _multinomial(writer: Writer, table: Table, model: Any) -> Scores:
+def _multinomial(writer: Writer, table: Table, model: Any) -> ClassScores:
     logits = writer.linear(table.value, model.feature_log_prob_, model.class_log_prior_)
-    return Scores(logits, "softmax")
+    return ClassScores(logits, "softmax")
 
 
 @classifier("ComplementNB")
-def _complement(writer: Writer, table: Table, model: Any) -> Scores:
-    return Scores(writer.linear(table.value, model.feature_log_prob_), "softmax")
+def _complement(writer: Writer, table: Table, model: Any) -> ClassScores:
+    return ClassScores(writer.linear(table.value, model.feature_log_prob_), "softmax")
 
 
 @classifier("BernoulliNB")
-def _bernoulli(writer: Writer, table: Table, model: Any) -> Scores:
+def _bernoulli(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Linear in what is above the threshold."""
-    value: Value = table.value
+    value: Wire = table.value
     if model.binarize is not None:
         steps = [
             (place, [float(model.binarize)], [0.0, 1.0], np.nan) for place in range(value.width)
@@ -34,11 +34,11 @@ def _bernoulli(writer: Writer, table: Table, model: Any) -> Scores:
         value = writer.take_steps(value, Steps.of(steps))
     absent = np.log(1 - np.exp(model.feature_log_prob_))
     bias = model.class_log_prior_ + absent.sum(axis=1)
-    return Scores(writer.linear(value, model.feature_log_prob_ - absent, bias), "softmax")
+    return ClassScores(writer.linear(value, model.feature_log_prob_ - absent, bias), "softmax")
 
 
 @classifier("CategoricalNB")
-def _categorical(writer: Writer, table: Table, model: Any) -> Scores:
+def _categorical(writer: Writer, table: Table, model: Any) -> ClassScores:
     """A table of logarithms for each column, whose values are whole numbers from zero on."""
     outputs: list[Any] = []
     for place, logs in enumerate(model.feature_log_prob_):
@@ -48,4 +48,4 @@ def _categorical(writer: Writer, table: Table, model: Any) -> Scores:
     parts = writer.take_steps(table.held, Steps.of(outputs))
     classes = len(model.classes_)
     sums = np.tile(np.eye(classes), table.width)
-    return Scores(writer.linear(parts, sums, model.class_log_prior_), "softmax")
+    return ClassScores(writer.linear(parts, sums, model.class_log_prior_), "softmax")

@@ -6,12 +6,12 @@ from typing import Any
 
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import Scores, Table, classifier, kind_of
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, kind_of
 from farfield.graph.trees.boosters import read_booster
 
 
 @classifier("XGBClassifier", "XGBRFClassifier", "LGBMClassifier", "CatBoostClassifier")
-def booster(writer: Writer, table: Table, model: Any) -> Scores:
+def booster(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Write the trees behind the columns that they get."""
     reading = read_booster(model)
     if any(column.categories is not None for column in reading.columns or ()):
@@ -21,4 +21,4 @@ def booster(writer: Writer, table: Table, model: Any) -> Scores:
         )
     value = writer.include(table.value, reading.program, reading.constants)
     writer.notes.extend(reading.notes)
-    return Scores(value, reading.link)
+    return ClassScores(value, reading.link)

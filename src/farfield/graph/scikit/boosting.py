@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from farfield.errors import CaptureError, NotFollowed
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import RowFunction
-from farfield.graph.scikit.registry import Scores, Table, classifier, kind_of, probabilities
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, kind_of, probabilities
 from farfield.graph.scikit.trees import add_tree, count_classes
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.traverse import write_trees
@@ -35,7 +35,7 @@ LOG_ODDS = LogOdds()
 
 
 @classifier("GradientBoostingClassifier")
-def gradient_boosting(writer: Writer, table: Table, model: Any) -> Scores:
+def gradient_boosting(writer: Writer, table: Table, model: Any) -> ClassScores:
     """What it starts from, plus the leaves times the learning rate."""
     count_classes(model)
     stages = np.asarray(model.estimators_, dtype=object)
@@ -53,7 +53,7 @@ def gradient_boosting(writer: Writer, table: Table, model: Any) -> Scores:
     logits = write_trees(writer, table.value, builder.build())
     if start is None:
         logits = writer.add(logits, _first_logits(writer, table, model))
-    return Scores(logits, "softmax")
+    return ClassScores(logits, "softmax")
 
 
 def _start(model: Any) -> np.ndarray[Any, Any] | None:
@@ -71,7 +71,7 @@ def _start(model: Any) -> np.ndarray[Any, Any] | None:
     return LOG_ODDS(torch.from_numpy(np.asarray(shares, dtype=np.float64)))[0].numpy()
 
 
-def _first_logits(writer: Writer, table: Table, model: Any) -> Value:
+def _first_logits(writer: Writer, table: Table, model: Any) -> Wire:
     """The logits of a classifier that boosting starts from."""
     shares = probabilities(writer, table, model.init_)
     return writer.apply(shares, LOG_ODDS, np.shape(model.estimators_)[1])

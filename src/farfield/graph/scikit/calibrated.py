@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import Pieces, RowFunction
 from farfield.graph.scikit.registry import (
-    Scores,
+    ClassScores,
     Table,
     classifier,
     classify,
@@ -79,7 +79,7 @@ class Tempered(RowFunction):
 
 
 @decision("GradientBoostingClassifier", "HistGradientBoostingClassifier")
-def _margins(writer: Writer, table: Table, model: Any) -> Value:
+def _margins(writer: Writer, table: Table, model: Any) -> Wire:
     """What boosting adds up, as it is."""
     if model.loss != "log_loss":
         raise NotFollowed(f"decisions of boosting with the loss {model.loss!r} are not followed.")
@@ -87,20 +87,20 @@ def _margins(writer: Writer, table: Table, model: Any) -> Value:
 
 
 @classifier("CalibratedClassifierCV")
-def _calibrated(writer: Writer, table: Table, model: Any) -> Scores:
+def _calibrated(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The mean over folds."""
     folds = [
         _fold(writer, table, fold, f"fold {number}")
         for number, fold in enumerate(model.calibrated_classifiers_)
     ]
     if len(folds) == 1:
-        return Scores(folds[0], "identity")
+        return ClassScores(folds[0], "identity")
     together = writer.concatenate(*folds)
     mean = np.tile(np.eye(folds[0].width), len(folds)) / len(folds)
-    return Scores(writer.linear(together, mean), "identity")
+    return ClassScores(writer.linear(together, mean), "identity")
 
 
-def _fold(writer: Writer, table: Table, fold: Any, name: str) -> Value:
+def _fold(writer: Writer, table: Table, fold: Any, name: str) -> Wire:
     classes = len(fold.classes)
     if fold.method == "temperature":
         return _tempered(writer, table, fold, name)
@@ -120,7 +120,7 @@ def _fold(writer: Writer, table: Table, fold: Any, name: str) -> Value:
     return writer.apply(values, NORMALISED, classes)
 
 
-def _response(writer: Writer, table: Table, fold: Any, name: str) -> Value:
+def _response(writer: Writer, table: Table, fold: Any, name: str) -> Wire:
     """What is calibrated: decisions if there are any, else probabilities, of the second of two."""
     inner = fold.estimator
     if hasattr(inner, "decision_function"):
@@ -129,7 +129,7 @@ def _response(writer: Writer, table: Table, fold: Any, name: str) -> Value:
     return writer.select(value, [1]) if value.width == 2 else value
 
 
-def _curve(writer: Writer, score: Value, calibrator: Any) -> Value:
+def _curve(writer: Writer, score: Wire, calibrator: Any) -> Wire:
     """One calibrator on one column."""
     kind = type(calibrator).__name__
     if kind == "_SigmoidCalibration":
@@ -145,7 +145,7 @@ def _curve(writer: Writer, score: Value, calibrator: Any) -> Value:
     return writer.apply(score, curve, 1) if pieces is None else writer.bend(score, pieces)
 
 
-def _tempered(writer: Writer, table: Table, fold: Any, name: str) -> Value:
+def _tempered(writer: Writer, table: Table, fold: Any, name: str) -> Wire:
     """The softmax of all logits times one number."""
     factor = float(fold.calibrators[0].beta_)
     inner = fold.estimator

@@ -13,7 +13,7 @@ from torch import Tensor
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
 from farfield.graph.scikit.leading import PolynomialSoftmax, Row
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 
 class Quadratics(PolynomialSoftmax):
@@ -125,7 +125,7 @@ def _logarithms(priors: Any) -> Any:
 
 
 @classifier("QuadraticDiscriminantAnalysis")
-def _quadratic(writer: Writer, table: Table, model: Any) -> Scores:
+def _quadratic(writer: Writer, table: Table, model: Any) -> ClassScores:
     matrices = [
         rotation * scaling**-0.5
         for rotation, scaling in zip(model.rotations_, model.scalings_, strict=True)
@@ -133,12 +133,12 @@ def _quadratic(writer: Writer, table: Table, model: Any) -> Scores:
     spread = np.array([np.log(scaling).sum() for scaling in model.scalings_])
     offsets = _logarithms(model.priors_) - 0.5 * spread
     function = Quadratics(model.means_, matrices, offsets)
-    return Scores(writer.apply(table.value, function, len(offsets)), "identity")
+    return ClassScores(writer.apply(table.value, function, len(offsets)), "identity")
 
 
 @classifier("GaussianNB")
-def _gaussian(writer: Writer, table: Table, model: Any) -> Scores:
+def _gaussian(writer: Writer, table: Table, model: Any) -> ClassScores:
     spread = np.log(2.0 * np.pi * model.var_).sum(axis=1)
     offsets = _logarithms(model.class_prior_) - 0.5 * spread
     function = SeparateQuadratics(model.theta_, model.var_, offsets)
-    return Scores(writer.apply(table.value, function, len(offsets)), "identity")
+    return ClassScores(writer.apply(table.value, function, len(offsets)), "identity")

@@ -9,11 +9,11 @@ import numpy as np
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
 from farfield.graph.rules import Steps
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 
 @classifier("DummyClassifier")
-def _dummy(writer: Writer, table: Table, model: Any) -> Scores:
+def _dummy(writer: Writer, table: Table, model: Any) -> ClassScores:
     if model.strategy == "stratified":
         raise NotFollowed("DummyClassifier(strategy='stratified') draws its answers at random.")
     shares = np.asarray(model.class_prior_, dtype=np.float64)
@@ -26,4 +26,4 @@ def _dummy(writer: Writer, table: Table, model: Any) -> Scores:
     same: list[tuple[int, list[float], list[float], float]] = [
         (0, [], [share], share) for share in shares.tolist()
     ]
-    return Scores(writer.take_steps(table.held, Steps.of(same)), "identity")
+    return ClassScores(writer.take_steps(table.held, Steps.of(same)), "identity")

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import InputColumn, Value, Writer
+from farfield.graph.reading import InputColumn, Wire, Writer
 from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.registry import (
-    Scores,
+    ClassScores,
     Table,
     check_fitted,
     classifier,
@@ -58,7 +58,7 @@ class WeighedMember:
 
 
 @classifier("BaggingClassifier")
-def bagging(writer: Writer, table: Table, model: Any) -> Scores:
+def bagging(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The mean over members that may look at some of the columns."""
     if model.n_estimators != len(model.estimators_):
         raise CaptureError(
@@ -75,7 +75,7 @@ def bagging(writer: Writer, table: Table, model: Any) -> Scores:
         )
         for each, columns in zip(model.estimators_, model.estimators_features_, strict=True)
     ]
-    return Scores(_mean(writer, table, members, count_classes(model)), "identity")
+    return ClassScores(_mean(writer, table, members, count_classes(model)), "identity")
 
 
 def _places(member: Any, classes: int) -> list[int] | None:
@@ -85,7 +85,7 @@ def _places(member: Any, classes: int) -> list[int] | None:
 
 
 @classifier("VotingClassifier")
-def voting(writer: Writer, table: Table, model: Any) -> Scores:
+def voting(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The weighted mean of probabilities."""
     if model.voting == "hard":
         raise CaptureError(
@@ -97,13 +97,13 @@ def voting(writer: Writer, table: Table, model: Any) -> Scores:
         WeighedMember(each, weight)
         for each, weight in zip(model.estimators_, (weights / weights.sum()).tolist(), strict=True)
     ]
-    return Scores(_mean(writer, table, members, count_classes(model)), "identity")
+    return ClassScores(_mean(writer, table, members, count_classes(model)), "identity")
 
 
-def _mean(writer: Writer, table: Table, members: Sequence[WeighedMember], classes: int) -> Value:
+def _mean(writer: Writer, table: Table, members: Sequence[WeighedMember], classes: int) -> Wire:
     """Write a weighted sum of members' probabilities: trees as one ensemble, others beside it."""
     builder = TreeBuilder(table.width, np.zeros(classes))
-    parts: list[Value] = []
+    parts: list[Wire] = []
     for each in members:
         part = table if each.columns is None else select(writer, table, each.columns)
         if is_forest(each.model):
@@ -124,7 +124,7 @@ def _mean(writer: Writer, table: Table, members: Sequence[WeighedMember], classe
 
 
 @classifier("AdaBoostClassifier")
-def ada_boost(writer: Writer, table: Table, model: Any) -> Scores:
+def ada_boost(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Weighted votes as logits: a vote counts for its class and a little against each other one."""
     classes = count_classes(model)
     weights = np.asarray(model.estimator_weights_, dtype=np.float64)[: len(model.estimators_)]
@@ -133,7 +133,7 @@ def ada_boost(writer: Writer, table: Table, model: Any) -> Scores:
     weights = weights / model.estimator_weights_.sum()
     outputs = 1 if classes == 2 else classes
     builder = TreeBuilder(table.width, np.zeros(outputs))
-    parts: list[Value] = []
+    parts: list[Wire] = []
     for each, weight in zip(model.estimators_, weights.tolist(), strict=True):
         own = np.searchsorted(model.classes_, each.classes_).tolist()
         matrix = weight * _credit(classes)[:, own]
@@ -148,7 +148,7 @@ def ada_boost(writer: Writer, table: Table, model: Any) -> Scores:
     total = parts[0]
     for part in parts[1:]:
         total = writer.add(total, part)
-    return Scores(total, "softmax")
+    return ClassScores(total, "softmax")
 
 
 def _credit(classes: int) -> NDArray[np.float64]:
@@ -159,7 +159,7 @@ def _credit(classes: int) -> NDArray[np.float64]:
 
 
 @decision("AdaBoostClassifier")
-def _decide_ada_boost(writer: Writer, table: Table, model: Any) -> Value:
+def _decide_ada_boost(writer: Writer, table: Table, model: Any) -> Wire:
     """The logits before they are divided by the number of other classes."""
     logits = ada_boost(writer, table, model).value
     return (
@@ -168,10 +168,10 @@ def _decide_ada_boost(writer: Writer, table: Table, model: Any) -> Value:
 
 
 @classifier("StackingClassifier")
-def stacking(writer: Writer, table: Table, model: Any) -> Scores:
+def stacking(writer: Writer, table: Table, model: Any) -> ClassScores:
     """What the members say, beside the columns if they are passed through, goes into the last."""
     classes = count_classes(model)
-    values: list[Value] = []
+    values: list[Wire] = []
     methods = [m for m in model.stack_method_ if m != "drop"]
     for each, method in zip(model.estimators_, methods, strict=True):
         if method == "predict_proba":
@@ -202,7 +202,7 @@ SHARES = Shares()
 
 
 @classifier("OneVsRestClassifier")
-def one_against_the_rest(writer: Writer, table: Table, model: Any) -> Scores:
+def one_against_the_rest(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Probabilities of one class each, divided by their sum.
 
     Of sigmoids these are the softmax of ``log(sigmoid(f))``, which is also the limit where all of
@@ -218,18 +218,18 @@ def one_against_the_rest(writer: Writer, table: Table, model: Any) -> Scores:
     scores = [classify(writer, table, each) for each in model.estimators_]
     if all(score.link == "softmax" and score.value.width == 1 for score in scores):
         logits = writer.concatenate(*(score.value for score in scores))
-        return Scores(writer.step(aten.log_sigmoid.default, logits), "softmax")
+        return ClassScores(writer.step(aten.log_sigmoid.default, logits), "softmax")
     positive = [
         writer.select(probabilities(writer, table, each), [1]) for each in model.estimators_
     ]
     shares = writer.apply(writer.concatenate(*positive), SHARES, len(positive))
-    return Scores(shares, "identity")
+    return ClassScores(shares, "identity")
 
 
 @classifier(
     "OneVsOneClassifier", "OutputCodeClassifier", "MultiOutputClassifier", "ClassifierChain"
 )
-def without_probabilities(_: Writer, __: Table, model: Any) -> Scores:
+def without_probabilities(_: Writer, __: Table, model: Any) -> ClassScores:
     """Refuse what gives no distribution over classes."""
     name = type(model).__name__
     if name in ("MultiOutputClassifier", "ClassifierChain"):

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import RowFunction
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 from farfield.graph.scikit.softmax import NORMALISED
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
@@ -129,20 +129,20 @@ class LaplaceProcess(RowFunction):
 
 
 @classifier("GaussianProcessClassifier")
-def _process(writer: Writer, table: Table, model: Any) -> Scores:
+def _process(writer: Writer, table: Table, model: Any) -> ClassScores:
     """One process for two classes, else one for each class against the rest."""
     if len(model.classes_) == 2:
         second = writer.apply(table.value, LaplaceProcess(model.base_estimator_), 1)
-        return Scores(writer.linear(second, [[-1.0], [1.0]], [1.0, 0.0]), "identity")
+        return ClassScores(writer.linear(second, [[-1.0], [1.0]], [1.0, 0.0]), "identity")
     if model.multi_class != "one_vs_rest":
         raise NotFollowed(
             "GaussianProcessClassifier(multi_class='one_vs_one') has no probabilities; use "
             "'one_vs_rest'.",
             advice="",
         )
-    own: list[Value] = [
+    own: list[Wire] = [
         writer.apply(table.value, LaplaceProcess(each), 1)
         for each in model.base_estimator_.estimators_
     ]
     together = writer.concatenate(*own)
-    return Scores(writer.apply(together, NORMALISED, together.width), "identity")
+    return ClassScores(writer.apply(together, NORMALISED, together.width), "identity")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.encoders import encode
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 from farfield.graph.scikit.selectors import select
 from farfield.graph.scikit.trees import count_classes
 from farfield.graph.trees.ensemble import TreeBuilder
@@ -23,7 +23,7 @@ BITS = 256
 
 
 @classifier("HistGradientBoostingClassifier")
-def histogram_boosting(writer: Writer, table: Table, model: Any) -> Scores:
+def histogram_boosting(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The baseline plus the leaves, of columns whose categories are codes."""
     count_classes(model)
     if not model._predictors:
@@ -33,7 +33,7 @@ def histogram_boosting(writer: Writer, table: Table, model: Any) -> Scores:
     for stage in model._predictors:
         for output, predictor in enumerate(stage):
             _add(builder, predictor, output, unknown)
-    return Scores(write_trees(writer, value, builder.build()), "softmax")
+    return ClassScores(write_trees(writer, value, builder.build()), "softmax")
 
 
 def category_values(model: Any) -> dict[int, tuple[Any, ...]]:
@@ -58,7 +58,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or bool(value != value)
 
 
-def _encoded(writer: Writer, table: Table, model: Any) -> tuple[Value, dict[int, int]]:
+def _encoded(writer: Writer, table: Table, model: Any) -> tuple[Wire, dict[int, int]]:
     """The columns as the trees see them: categories first, as codes, then numbers.
 
     What is missing or unknown gets a code of its own, which is told for each column of categories.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import InputColumn, Value, Writer
+from farfield.graph.reading import InputColumn, Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.registry import Table, transformer
 from farfield.graph.scikit.selectors import select
@@ -103,7 +103,7 @@ def _filled(column: InputColumn, fill: Any, marker: Any) -> InputColumn:
     return replace(column, meanings=meanings)
 
 
-def _fill_numbers(writer: Writer, part: Value, fills: list[float], marker: Any) -> Value:
+def _fill_numbers(writer: Writer, part: Wire, fills: list[float], marker: Any) -> Wire:
     if any(np.isnan(fills)):
         if writer.refusals is None:
             raise NotFollowed("SimpleImputer puts text into a column of numbers; encode it first.")
@@ -130,7 +130,7 @@ def _shift(at: float, fill: float) -> float:
     return guess
 
 
-def _put_back(writer: Writer, held: Value, part: Value, places: list[int]) -> Value:
+def _put_back(writer: Writer, held: Wire, part: Wire, places: list[int]) -> Wire:
     """Put changed columns back where they came from."""
     if len(places) == held.width:
         return part
@@ -144,7 +144,7 @@ def _indicate(writer: Writer, table: Table, places: Any, marker: Any) -> Table:
     """Columns of 1 where a value is missing."""
     outputs = [_flags(table.columns[place], int(place), marker) for place in places]
     if not outputs:
-        return Table(Value(table.held.name, 0), ())
+        return Table(Wire(table.held.name, 0), ())
     value = writer.take_steps(table.held, Steps.of(outputs))
     names = [table.columns[place].name for place in places]
     return Table(value, tuple(InputColumn(f"{name} is missing") for name in names))

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.foreign import dense
-from farfield.graph.scikit.registry import Scores, Table, classifier, decision
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, decision
 from farfield.graph.scikit.softmax import NORMALISED
 
 aten = torch.ops.aten
@@ -30,22 +30,22 @@ SCORES_ONLY = (
     "SGDClassifier",
     *SCORES_ONLY,
 )
-def linear_scores(writer: Writer, table: Table, model: Any) -> Value:
+def linear_scores(writer: Writer, table: Table, model: Any) -> Wire:
     """``coef_ @ x + intercept_``: one number for two classes, else one for each."""
     weight = np.atleast_2d(dense(model.coef_))
     return writer.linear(table.value, weight, np.ravel(model.intercept_))
 
 
 @classifier("LogisticRegression", "LogisticRegressionCV")
-def _logistic(writer: Writer, table: Table, model: Any) -> Scores:
+def _logistic(writer: Writer, table: Table, model: Any) -> ClassScores:
     scores = linear_scores(writer, table, model)
     scheme = _scheme(model)
     if scheme == "rest" and scores.width > 1:
         return _against_the_rest(writer, scores)
     if scheme == "multinomial" and scores.width == 1:
         # The two logits (-f, f): one logit of twice the size.
-        return Scores(writer.scale(scores, [2.0]), "softmax")
-    return Scores(scores, "softmax")
+        return ClassScores(writer.scale(scores, [2.0]), "softmax")
+    return ClassScores(scores, "softmax")
 
 
 def _scheme(model: Any) -> str:
@@ -58,34 +58,34 @@ def _scheme(model: Any) -> str:
     return "auto"
 
 
-def _against_the_rest(writer: Writer, scores: Value) -> Scores:
+def _against_the_rest(writer: Writer, scores: Wire) -> ClassScores:
     """Sigmoids divided by their sum: the softmax of their logarithms."""
-    return Scores(writer.step(aten.log_sigmoid.default, scores), "softmax")
+    return ClassScores(writer.step(aten.log_sigmoid.default, scores), "softmax")
 
 
 @classifier("LinearDiscriminantAnalysis")
-def _discriminant(writer: Writer, table: Table, model: Any) -> Scores:
-    return Scores(linear_scores(writer, table, model), "softmax")
+def _discriminant(writer: Writer, table: Table, model: Any) -> ClassScores:
+    return ClassScores(linear_scores(writer, table, model), "softmax")
 
 
 @classifier("SGDClassifier")
-def _descent(writer: Writer, table: Table, model: Any) -> Scores:
+def _descent(writer: Writer, table: Table, model: Any) -> ClassScores:
     if model.loss not in ("log_loss", "modified_huber"):
         _without_probabilities(writer, table, model)
     scores = linear_scores(writer, table, model)
     if model.loss == "log_loss":
         if scores.width == 1:
-            return Scores(scores, "softmax")
+            return ClassScores(scores, "softmax")
         return _against_the_rest(writer, scores)
     clipped = writer.step(aten.clamp.default, scores, -1.0, 1.0)
     if scores.width == 1:
-        return Scores(writer.linear(clipped, [[-0.5], [0.5]], [0.5, 0.5]), "identity")
+        return ClassScores(writer.linear(clipped, [[-0.5], [0.5]], [0.5, 0.5]), "identity")
     shares = writer.shift(clipped, np.ones(scores.width))
-    return Scores(writer.apply(shares, NORMALISED, scores.width), "identity")
+    return ClassScores(writer.apply(shares, NORMALISED, scores.width), "identity")
 
 
 @classifier(*SCORES_ONLY, "NearestCentroid")
-def _without_probabilities(_: Writer, __: Table, model: Any) -> Scores:
+def _without_probabilities(_: Writer, __: Table, model: Any) -> ClassScores:
     raise NotFollowed(
         f"{type(model).__name__} has no probabilities; calibrate it by CalibratedClassifierCV.",
         advice="",

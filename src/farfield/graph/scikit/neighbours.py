@@ -19,7 +19,7 @@ from farfield.errors import NotFollowed
 from farfield.graph.reading import Writer
 from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.foreign import as_array, as_tensor, ask, dense, unnamed
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 Floats = NDArray[np.float64]
 # Bounds the rounding of a sum of products as a share of the magnitudes that were summed.
@@ -136,13 +136,15 @@ def _check(model: Any) -> None:
 
 
 @classifier("KNeighborsClassifier")
-def _nearest(writer: Writer, table: Table, model: Any) -> Scores:
+def _nearest(writer: Writer, table: Table, model: Any) -> ClassScores:
     _check(model)
-    return Scores(writer.apply(table.value, NearestVotes(model), len(model.classes_)), "identity")
+    return ClassScores(
+        writer.apply(table.value, NearestVotes(model), len(model.classes_)), "identity"
+    )
 
 
 @classifier("RadiusNeighborsClassifier")
-def _within_radius(writer: Writer, table: Table, model: Any) -> Scores:
+def _within_radius(writer: Writer, table: Table, model: Any) -> ClassScores:
     _check(model)
     label = None if model.outlier_label_ is None else model.outlier_label_[0]
     outlier = (np.asarray(model.classes_) == label).astype(np.float64)
@@ -151,4 +153,6 @@ def _within_radius(writer: Writer, table: Table, model: Any) -> Scores:
             "RadiusNeighborsClassifier has no answer where no neighbour is near; give it an "
             "outlier_label among the classes, or 'most_frequent'."
         )
-    return Scores(writer.apply(table.value, RadiusVotes(model, outlier), len(outlier)), "identity")
+    return ClassScores(
+        writer.apply(table.value, RadiusVotes(model, outlier), len(outlier)), "identity"
+    )

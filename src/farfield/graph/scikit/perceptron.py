@@ -9,7 +9,7 @@ import torch
 
 from farfield.errors import CaptureError
 from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import Scores, Table, classifier
+from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 aten = torch.ops.aten
 ACTIVATIONS = {
@@ -21,7 +21,7 @@ ACTIVATIONS = {
 
 
 @classifier("MLPClassifier")
-def perceptron(writer: Writer, table: Table, model: Any) -> Scores:
+def perceptron(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Layers of weights with an activation between them."""
     if model.activation not in ACTIVATIONS:
         raise CaptureError(
@@ -39,4 +39,4 @@ def perceptron(writer: Writer, table: Table, model: Any) -> Scores:
         activation = ACTIVATIONS[model.activation]
         if activation is not None and index + 1 < len(layers):
             value = writer.step(activation, value)
-    return Scores(value, "softmax")
+    return ClassScores(value, "softmax")

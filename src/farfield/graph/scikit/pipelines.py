@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.polynomials import classify_polynomial, is_polynomial
 from farfield.graph.scikit.registry import (
-    Scores,
+    ClassScores,
     Table,
     classifier,
     classify,
@@ -43,7 +43,7 @@ def _through(writer: Writer, table: Table, parts: Sequence[tuple[str, Any]]) -> 
 
 
 @classifier("Pipeline")
-def pipeline(writer: Writer, table: Table, model: Any) -> Scores:
+def pipeline(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Transform step by step, then classify."""
     *parts, (name, last) = _steps(model)
     for place, (part_name, part) in enumerate(parts):
@@ -55,7 +55,7 @@ def pipeline(writer: Writer, table: Table, model: Any) -> Scores:
 
 
 @decision("Pipeline")
-def _decide_pipeline(writer: Writer, table: Table, model: Any) -> Value:
+def _decide_pipeline(writer: Writer, table: Table, model: Any) -> Wire:
     *parts, (name, last) = _steps(model)
     return decide(writer, _through(writer, table, parts), last, name)
 
@@ -131,12 +131,12 @@ WRAPPERS = (
 
 
 @classifier(*WRAPPERS)
-def _wrapped(writer: Writer, table: Table, model: Any) -> Scores:
+def _wrapped(writer: Writer, table: Table, model: Any) -> ClassScores:
     return classify(writer, table, _inner(model), "estimator")
 
 
 @decision(*WRAPPERS)
-def _decide_wrapped(writer: Writer, table: Table, model: Any) -> Value:
+def _decide_wrapped(writer: Writer, table: Table, model: Any) -> Wire:
     return decide(writer, table, _inner(model), "estimator")
 
 

@@ -16,7 +16,7 @@ from farfield.errors import NotFollowed
 from farfield.graph.program import forward
 from farfield.graph.reading import InputColumn, Writer
 from farfield.graph.scikit.leading import PolynomialSoftmax, Row
-from farfield.graph.scikit.registry import Scores, Table, classify, transform, transformer
+from farfield.graph.scikit.registry import ClassScores, Table, classify, transform, transformer
 
 aten = torch.ops.aten
 AFFINE = {
@@ -120,7 +120,7 @@ def is_polynomial(part: Any) -> bool:
 
 def classify_polynomial(
     writer: Writer, table: Table, part: Any, rest: Sequence[tuple[str, Any]]
-) -> Scores:
+) -> ClassScores:
     """Write polynomial features and all that follows as one function.
 
     Args:
@@ -145,10 +145,10 @@ def classify_polynomial(
         raise NotFollowed(WHERE)
     weight, bias = _matrix(inner, scores)
     function = Monomials(powers, weight, bias)
-    return Scores(writer.apply(value, function, classes), "identity")
+    return ClassScores(writer.apply(value, function, classes), "identity")
 
 
-def _matrix(inner: Writer, scores: Scores) -> tuple[Tensor, Tensor]:
+def _matrix(inner: Writer, scores: ClassScores) -> tuple[Tensor, Tensor]:
     """The affine map that a program is; one logit ``f`` becomes ``(0, f)``."""
     program = inner.program(scores.value)
     origin = torch.zeros(1, inner.columns, dtype=torch.float64)

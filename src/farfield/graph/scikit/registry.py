@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.program import CodePlace
-from farfield.graph.reading import InputColumn, Link, Value, Writer
+from farfield.graph.reading import InputColumn, Link, Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.softmax import SOFTMAX
 from farfield.graph.scikit.sources import note_numbers
@@ -44,12 +44,12 @@ class Table:
         reader: The model that looks at it.
     """
 
-    held: Value
+    held: Wire
     columns: tuple[InputColumn, ...]
     reader: Any = None
 
     @property
-    def value(self) -> Value:
+    def value(self) -> Wire:
         """The columns as numbers; asking for them says that they are."""
         gaps = self.reader is None or takes_gaps(self.reader)
         for column in self.columns:
@@ -68,16 +68,16 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ClassScores:
     """What a classifier gives: a number per class, and what the numbers are."""
 
-    value: Value
+    value: Wire
     link: Link
 
 
-ReadClassifier = Callable[[Writer, Table, Any], Scores]
+ReadClassifier = Callable[[Writer, Table, Any], ClassScores]
 ReadTransformer = Callable[[Writer, Table, Any], Table]
-ReadDecision = Callable[[Writer, Table, Any], Value]
+ReadDecision = Callable[[Writer, Table, Any], Wire]
 CLASSIFIERS: dict[str, ReadClassifier] = {}
 TRANSFORMERS: dict[str, ReadTransformer] = {}
 DECISIONS: dict[str, ReadDecision] = {}
@@ -134,7 +134,7 @@ def takes_gaps(model: Any) -> bool:
     return bool(get_tags(model).input_tags.allow_nan)
 
 
-def classify(writer: Writer, table: Table, model: Any, name: str = "") -> Scores:
+def classify(writer: Writer, table: Table, model: Any, name: str = "") -> ClassScores:
     """Write what a fitted classifier does with its columns.
 
     Args:
@@ -156,16 +156,16 @@ def classify(writer: Writer, table: Table, model: Any, name: str = "") -> Scores
         except NotFollowed as refusal:
             _note(writer, refusal)
             width = len(getattr(model, "classes_", (0, 1)))
-            return Scores(_blank(writer, width), "identity")
+            return ClassScores(_blank(writer, width), "identity")
 
 
-def probabilities(writer: Writer, table: Table, model: Any, name: str = "") -> Value:
+def probabilities(writer: Writer, table: Table, model: Any, name: str = "") -> Wire:
     """Write the probabilities of a fitted classifier: those of its logits if it gives these."""
     scores = classify(writer, table, model, name)
     return as_probabilities(writer, scores)
 
 
-def as_probabilities(writer: Writer, scores: Scores) -> Value:
+def as_probabilities(writer: Writer, scores: ClassScores) -> Wire:
     """Write probabilities of scores."""
     if scores.link == "identity":
         return scores.value
@@ -175,7 +175,7 @@ def as_probabilities(writer: Writer, scores: Scores) -> Value:
     return writer.apply(logits, SOFTMAX, logits.width)
 
 
-def decide(writer: Writer, table: Table, model: Any, name: str = "") -> Value:
+def decide(writer: Writer, table: Table, model: Any, name: str = "") -> Wire:
     """Write the ``decision_function`` of a fitted classifier: one column for two classes."""
     with _at(writer, model, name):
         try:
@@ -221,7 +221,7 @@ def _note(writer: Writer, refusal: NotFollowed) -> None:
     writer.refusals.append(f"{writer.source.module}: {refusal.reason}")
 
 
-def _blank(writer: Writer, width: int) -> Value:
+def _blank(writer: Writer, width: int) -> Wire:
     """Stand in for what cannot be read, in a program that nobody will run."""
     return writer.take_steps(writer.input, Steps.of([(0, [], [0.0], 0.0)] * width))
 

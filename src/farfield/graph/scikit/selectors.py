@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import Scores, Table, classifier, classify, transformer
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, classify, transformer
 
 
 def select(writer: Writer, table: Table, places: Any) -> Table:
@@ -34,6 +34,6 @@ def _kept(writer: Writer, table: Table, model: Any) -> Table:
 
 
 @classifier("RFE", "RFECV")
-def _eliminated(writer: Writer, table: Table, model: Any) -> Scores:
+def _eliminated(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The columns that are left, then the model fitted on them."""
     return classify(writer, _kept(writer, table, model), model.estimator_, "estimator")

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from farfield.errors import NotFollowed
 from farfield.graph.radial import RadialSums
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.coupling import PairwiseCoupling
 from farfield.graph.scikit.foreign import dense
-from farfield.graph.scikit.registry import Scores, Table, classifier, decision
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, decision
 
 aten = torch.ops.aten
 Floats = NDArray[np.float64]
 
 
 @classifier("SVC", "NuSVC")
-def _machine(writer: Writer, table: Table, model: Any) -> Scores:
+def _machine(writer: Writer, table: Table, model: Any) -> ClassScores:
     slopes, offsets = np.asarray(model.probA_), np.asarray(model.probB_)
     if model.probability in (False, "deprecated") or not len(slopes):
         raise NotFollowed(
@@ -30,11 +30,11 @@ def _machine(writer: Writer, table: Table, model: Any) -> Scores:
         )
     pairs = _pairs(writer, table, model)
     coupling = PairwiseCoupling(slopes, offsets, len(model.classes_))
-    return Scores(writer.apply(pairs, coupling, len(model.classes_)), "identity")
+    return ClassScores(writer.apply(pairs, coupling, len(model.classes_)), "identity")
 
 
 @decision("SVC", "NuSVC")
-def _decide(writer: Writer, table: Table, model: Any) -> Value:
+def _decide(writer: Writer, table: Table, model: Any) -> Wire:
     pairs = _pairs(writer, table, model)
     if len(model.classes_) == 2:
         return writer.scale(pairs, [-1.0])
@@ -45,7 +45,7 @@ def _decide(writer: Writer, table: Table, model: Any) -> Value:
     )
 
 
-def _pairs(writer: Writer, table: Table, model: Any) -> Value:
+def _pairs(writer: Writer, table: Table, model: Any) -> Wire:
     """The decision values of all pairs of classes, in libsvm's order and with its signs."""
     weight, bias = _weights(model)
     vectors = dense(model.support_vectors_)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import CaptureError
 from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import Scores, Table, classifier, kind_of
+from farfield.graph.scikit.registry import ClassScores, Table, classifier, kind_of
 from farfield.graph.trees.compare import rounded_at_most
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.traverse import write_trees
@@ -25,11 +25,11 @@ FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier")
 
 
 @classifier(*TREES, *FORESTS)
-def forest(writer: Writer, table: Table, model: Any) -> Scores:
+def forest(writer: Writer, table: Table, model: Any) -> ClassScores:
     """The mean of the shares in the leaves."""
     builder = TreeBuilder(table.width, np.zeros(count_classes(model)))
     add_forest(builder, model)
-    return Scores(write_trees(writer, table.value, builder.build()), "identity")
+    return ClassScores(write_trees(writer, table.value, builder.build()), "identity")
 
 
 def is_forest(model: Any) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import Value, Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.registry import Table, classify, decide, kind_of
 
@@ -75,7 +75,7 @@ class Vote(RowFunction):
 VOTE = Vote()
 
 
-def votes(writer: Writer, table: Table, model: Any) -> Value:
+def votes(writer: Writer, table: Table, model: Any) -> Wire:
     """Write what a fitted classifier votes for, ``(rows, classes)``.
 
     Raises:

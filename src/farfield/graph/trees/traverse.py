@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import InputColumn, Reading, Value, Writer
+from farfield.graph.reading import InputColumn, Reading, Wire, Writer
 from farfield.graph.rules import RowFunction, Steps
 from farfield.graph.trees.compare import Ends
 from farfield.graph.trees.ensemble import Integers, TreeEnsemble
@@ -34,7 +34,7 @@ LOOK_UP = 30
 ZERO = float(np.float32(1e-35))
 
 
-def write_trees(writer: Writer, value: Value, ensemble: TreeEnsemble) -> Value:
+def write_trees(writer: Writer, value: Wire, ensemble: TreeEnsemble) -> Wire:
     """Write an ensemble into a program: codes of columns, then what the leaves add up to."""
     steps, packed = pack(ensemble)
     return writer.apply(writer.take_steps(value, steps), packed, ensemble.outputs)
