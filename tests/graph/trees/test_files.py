@@ -141,6 +141,6 @@ def test_a_folder_of_files_is_an_ensemble(tmp_path):
     (tmp_path / "b.ubj").write_bytes(xgboost_binary()[1])
     networks = [ff.capture(tmp_path / name) for name in ("a.json", "b.ubj")]
     joined = ff.capture(networks)
-    rows = np.zeros((2, 3))
+    rows = np.array([[0.0, 0.0, "u"], [1.0, 0.0, "w"]], dtype=object)
     assert np.allclose(joined.probabilities(rows)[0], networks[0].probabilities(rows)[0])
     assert joined.instances == 2
