@@ -67,8 +67,7 @@ def test_categories_move_between_their_values_and_numbers_to_infinity():
     model = boosted().fit(table, outcome)
     network = ff.capture(model)
     row = table.dropna().iloc[[0]]
-    start = encoded(network, row)[0]
-    far = ff.at_infinity(network, torch.tensor(start), torch.tensor([[1.0, 0, 0], [-1.0, 0, 0]]))
+    far = ff.at_infinity(network, row, torch.tensor([[1.0, 0, 0], [-1.0, 0, 0]]))
     for place, sign in enumerate((1, -1)):
         expected = model.predict_proba(row.assign(height=sign * 1e12))
         np.testing.assert_allclose(far.probabilities[0, place], expected[0], atol=1e-12)

@@ -150,13 +150,12 @@ def _said(network, frame):
 
 def _check_limits(model, network, frame):
     complete = frame.dropna()[:3]
-    origins = encode_rows(network.columns, complete)
     for place, column in enumerate(network.columns):
         if column.categories is not None or not column.used or column.name == "whole":
             continue
         for sign in (-1.0, 1.0):
             way = sign * np.eye(len(network.columns))[place]
-            limit = ff.at_infinity(network, origins, way).probabilities[0].numpy()
+            limit = ff.at_infinity(network, complete, way).probabilities[0].numpy()
             moved = complete.copy()
             moved[column.name] += sign * 1e8
             np.testing.assert_allclose(limit, own(model, moved), atol=1e-5)
