@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError
-from farfield.exact.ray.walk_back import Overtaken, Unsure
+from farfield.exact.ray.loss import Overtaken, Unsure
 from farfield.exact.sure_from import BUDGET, SureFrom, sure_from
 from farfield.graph.network import Network
 from farfield.scores import score_by_name

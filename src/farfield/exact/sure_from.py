@@ -16,7 +16,8 @@ from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
 from farfield.exact.piecewise import require_piecewise_affine
-from farfield.exact.ray.walk_back import Loss, WalkBack, others
+from farfield.exact.ray.loss import Loss, others
+from farfield.exact.ray.walk_back import WalkBack
 from farfield.graph.network import Network
 
 if TYPE_CHECKING:

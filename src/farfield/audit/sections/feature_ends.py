@@ -22,7 +22,7 @@ from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 from farfield.exact import SureFrom
 from farfield.exact.local.assumptions import check_assumptions
-from farfield.exact.ray.walk_back import Unsure
+from farfield.exact.ray.loss import Unsure
 from farfield.exact.sure_from import sure_until
 from farfield.levels import SURE
 from farfield.scores import all_scores

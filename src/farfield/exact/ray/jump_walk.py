@@ -75,14 +75,17 @@ class JumpWalk:
                 rows.expand(rays, *rows.shape[1:])[first : first + self.size]
                 for rows in (origins, directions)
             )
-            parts.append(self.stretch(starts, ways, Spans.of(stop), len(stop)))
+            parts.append(self.stretch(starts, ways, Spans.of(stop), len(stop))[0])
         return Broken.join(parts)
 
-    def stretch(self, origins: Tensor, directions: Tensor, spans: Spans, rays: int) -> Broken:
-        """The outputs along stretches of rays, which ``spans`` tell."""
+    def stretch(
+        self, origins: Tensor, directions: Tensor, spans: Spans, rays: int
+    ) -> tuple[Broken, Tensor]:
+        """The outputs along stretches of rays, which ``spans`` tell; and the cells of each ray."""
         found = list(self.blocks(origins, directions, spans))
         cells = Spans.join([each for each, _ in found])
-        return self._broken(cells, torch.cat([each for _, each in found], dim=1), rays)
+        out = torch.cat([each for _, each in found], dim=1)
+        return self._broken(cells, out, rays), torch.bincount(cells.ray, minlength=rays)
 
     def stretches(self, origins: Tensor, directions: Tensor, stops: Tensor) -> Iterator[Broken]:
         """The outputs along a single ray, some pieces at a time and in order."""

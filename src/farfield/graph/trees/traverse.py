@@ -29,7 +29,7 @@ BLOCK = 1 << 16
 # More nodes, or codes of a block, than 32 bits can count.
 MOST = 2**31 - 1
 # How many products take as long as a row's step from one level of a tree to the next.
-LOOK_UP = 30
+LOOK_UP = 60
 # What LightGBM takes for zero.
 ZERO = float(np.float32(1e-35))
 
