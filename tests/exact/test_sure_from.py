@@ -190,9 +190,16 @@ class SettledCurve(nn.Module):
         return 20 * torch.relu(x) + torch.sigmoid(torch.relu(3 - x))
 
 
-@pytest.mark.parametrize("model", [Jump(), SettledCurve()])
-def test_rays_that_cannot_be_walked_give_bounds(model):
-    far = ff.at_infinity(captured(model, 1), [0.0], [1.0])
+def test_a_class_that_is_found_again_by_a_jump():
+    """-10 up to 3, and 90 behind it."""
+    far = ff.at_infinity(captured(Jump(), 1), [0.0], [1.0])
+    for found in (far.sure_from(0.999), far.final_from()):
+        assert found.t.item() == far.reach.item() == 3.0
+        assert found.exact.item()
+
+
+def test_rays_that_cannot_be_walked_give_bounds():
+    far = ff.at_infinity(captured(SettledCurve(), 1), [0.0], [1.0])
     found = far.sure_from(0.999)
     assert found.t.item() == far.reach.item() == 3.0
     assert not found.exact.item()
