@@ -190,7 +190,7 @@ def test_numbers_are_told_as_they_are(pages):
 def test_units_that_settle_are_not_taken_for_answers_that_do(pages):
     text = Page(pages["tabular"]).text
     assert "Nothing changes" not in text
-    for words in ("Last neuron settles at", "Class final from", "99.9% for good from"):
+    for words in ("Last switch at", "Class final from", "99.9% for good from"):
         assert words in text
     audit = samples.tabular()
     ray = replace(audit.rays[0], reach=21.5, first=3.0, settled=152.0, final=140.0, exact=False)

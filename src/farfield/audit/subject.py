@@ -75,14 +75,10 @@ class Subject:
 
     @property
     def weights(self) -> int:
-        """How many numbers all instances of a network have; 0 where nobody can know."""
+        """How many numbers all instances of a model have; 0 where nobody can know."""
         if isinstance(self.model, BlackBox):
             return 0
-        return sum(
-            sum(tensor.numel() for tensor in group.stacked.values())
-            + sum(tensor.numel() for tensor in group.shared.values()) * len(group.members)
-            for group in self.model.groups
-        )
+        return sum(group.parameters for group in self.model.groups)
 
     @property
     def is_image(self) -> bool:

@@ -17,7 +17,7 @@ from farfield.graph.heads import Head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
-from farfield.graph.rules import RULES, RowFunction
+from farfield.graph.rules import RULES, RowFunction, Steps
 
 Label = int | float | str
 # How many elements the largest value of a chunk may hold: small enough to stay in the cache.
@@ -71,6 +71,18 @@ class InstanceGroup:
     def forward(self, rows: Tensor) -> Tensor:
         """Evaluate every instance on plain rows; results have instances first."""
         return self.each(lambda constants: (forward(self.program, rows, constants),))[0]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers all members have: weights, thresholds of steps, leaves of trees."""
+        each = sum(tensor.numel() for tensor in self.shared.values())
+        for step in self.program.steps:
+            for argument in step.args:
+                if isinstance(argument, Steps):
+                    each += len(argument.breaks)
+                elif isinstance(argument, RowFunction):
+                    each += argument.parameters
+        return each * len(self.members) + sum(tensor.numel() for tensor in self.stacked.values())
 
     @property
     def where(self) -> slice | list[int]:

@@ -247,6 +247,11 @@ class RowFunction:
         return float("inf")
 
     @property
+    def parameters(self) -> int:
+        """How many numbers the function was fitted with, as far as it tells."""
+        return 0
+
+    @property
     def work(self) -> float:
         """About how many products of numbers the evaluation of one row is worth."""
         return 1.0

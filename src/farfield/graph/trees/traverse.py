@@ -134,6 +134,11 @@ class PackedTrees(RowFunction):
         return torch.where((place >= 0) & (place < width), found, 0.0)
 
     @property
+    def parameters(self) -> int:
+        """The values of the leaves."""
+        return self.values.numel()
+
+    @property
     def work(self) -> float:
         """A level of a tree is a few look-ups, which do not come one after another."""
         return float(LOOK_UP * len(self.roots) * self.depth)

@@ -17,7 +17,7 @@ FAR_FIELD = (
 )
 SPREAD_BLIND = "A direction in which neither the predicted spread grows nor the members move apart."
 FAMILY = "Directions that are drawn in one way: every feature alone, or random ones, for example."
-REACH = "The distance on a ray beyond which no neuron of the network switches any more."
+REACH = "The distance on a ray beyond which no neuron, and no split of a tree, switches any more."
 INSTANCE = "One network of several that answer together: a member, a dropout mask, a weight draw."
 EXACT = "Every case was counted or proven."
 SAMPLED = "Known from some cases, with an interval that says how well."
@@ -43,7 +43,7 @@ def words_used(audit: Audit) -> list[Entry]:
         (seen_to is None, "At infinity, the far field", FAR_FIELD),
         (seen_to is not None, "Seen", _seen(seen_to or 0.0)),
         (True, "Family of directions", FAMILY),
-        (seen_to is None, "Reach, where the last neuron settles", REACH),
+        (seen_to is None, "Reach, the last switch", REACH),
         (several, "Instance or member", INSTANCE),
         (True, "Exact", EXACT),
         (True, "Sampled, estimated", SAMPLED),

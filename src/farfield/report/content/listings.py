@@ -151,7 +151,7 @@ def opening(audit: Audit) -> list[str]:
     top = headline(audit)
     known = f" ({top.known})" if top.known else ""
     sampled = audit.verdict.seen_to is not None
-    made_of = "evaluated only" if sampled else plural(audit.model.parameters, "weight")
+    made_of = "evaluated only" if sampled else plural(audit.model.parameters, "parameter")
     members = f", {plural(audit.model.instances, 'member')}" if audit.model.instances > 1 else ""
     return [
         f"{top.badge}. {top.number} {top.of}{known}.",

@@ -98,7 +98,7 @@
       if (line > 0 && line <= 1) svg.append(draw("line", { class: "limit", x1: view.box.left, x2: view.box.right, y1: view.y(line), y2: view.y(line) }));
     }
     if (score.key) mark(svg, real(ray.settled), `99.9% for good: ${most()}${number(real(ray.settled))}`, 1);
-    mark(svg, real(ray.reach), `last neuron settles: ${number(real(ray.reach))}`, 2);
+    mark(svg, real(ray.reach), `last switch: ${number(real(ray.reach))}`, 2);
     for (const other of payload.rays) {
       const same = other !== ray && other.unit === ray.unit && other.scores.find((each) => each.name === score.name);
       if (same && score.key) svg.append(draw("path", { class: "others", d: line(other.t.map(real), same.values) }));
