@@ -19,7 +19,7 @@ from farfield.exact.ray.spans import Spans
 # How many cells a first stretch should hold, and a last.
 FEWEST, MOST = 32, 1 << 14
 # How many cells all rays of a stretch should hold together.
-TOGETHER = 1 << 18
+TOGETHER = 1 << 15
 # A stretch begins at this share of where it ends at least, unless it is the last.
 SHARE = 1 / 8
 ROUNDS = 64

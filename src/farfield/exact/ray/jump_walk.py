@@ -25,6 +25,9 @@ from farfield.graph.rules import RowFunction, Steps
 # Fewer cells than this are never cut apart, however wide a layer is.
 LEAST_CELLS = 64
 T = TypeVar("T")
+# Cutting cells at breaks and placing each number between its breaks, in products; measured on
+# boosted trees, where it took some three times as long as the walk through the trees.
+PER_NUMBER = 1500
 
 
 class JumpWalk:
@@ -63,7 +66,9 @@ class JumpWalk:
     def work(self) -> float:
         """About how many products of weights and values an evaluation of one row is worth."""
         made = sum(math.prod(step.shape[1:]) for step in self.program.steps if step.shape)
-        return float(made + sum(each.work for each in _found(self.program, RowFunction)))
+        return float(
+            PER_NUMBER * made + sum(each.work for each in _found(self.program, RowFunction))
+        )
 
     def follow(self, origins: Tensor, directions: Tensor, stops: Tensor) -> Broken:
         """The outputs along whole rays, a number of rays at a time."""
