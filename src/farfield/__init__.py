@@ -1,4 +1,4 @@
-"""farfield: what a neural classifier says far away from its data, exactly.
+"""farfield: what a classifier says far away from its data, exactly.
 
 Arrays go in as numpy or torch; the core returns torch tensors. Everything probabilistic has the
 shape ``(instances, points, classes)``; one network is one instance. Scores are uncertainties:

@@ -27,7 +27,7 @@ from farfield.errors import FarfieldError
 @click.version_option(__version__, prog_name="farfield")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def farfield() -> None:
-    """Say exactly what a neural classifier does far away from its data."""
+    """Say exactly what a classifier does far away from its data."""
 
 
 for command in (demo, audit, guard, verify, train, report, reproduce):
