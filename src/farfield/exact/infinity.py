@@ -142,6 +142,7 @@ def _store(
     leading = slope == slope.amax(dim=-1, keepdim=True)
     outputs = intercept
     if far.shares is not None:
+        outputs = outputs.clamp(0.0, 1.0)
         far.shares[members, part] = outputs
         intercept, leading = _as_logarithms(slope, outputs)
     far.slope[members, part], far.intercept[members, part] = slope, intercept

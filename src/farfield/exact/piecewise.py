@@ -123,7 +123,7 @@ def output_classes(network: Network, parts: Tensor) -> Tensor:
             "the model's outputs are probabilities that change within a region, so that it has no "
             "logits with affine pieces; use at_infinity"
         )
-    return classes
+    return classes if network.link == "softmax" else classes.clamp(0.0, 1.0)
 
 
 def output_logits(network: Network, parts: Tensor) -> Tensor:

@@ -198,7 +198,7 @@ class Network:
             for none, of a model that has no logits.
         """
         outputs = self.outputs(x)
-        return outputs if self.link == "softmax" else torch.log(outputs)
+        return outputs if self.link == "softmax" else torch.log(outputs.clamp(0.0, 1.0))
 
     def outputs(self, x: Any) -> Tensor:
         """Evaluate what the programs give: ``(instances, points, classes)``, see ``link``."""
@@ -217,7 +217,10 @@ class Network:
     def probabilities(self, x: Any) -> Tensor:
         """Evaluate the model's probabilities, ``(instances, points, classes)``."""
         outputs = self.outputs(x)
-        return torch.softmax(outputs, dim=-1) if self.link == "softmax" else outputs
+        if self.link == "softmax":
+            return torch.softmax(outputs, dim=-1)
+        # Sums of shares in single precision may miss 0 and 1 by a rounding.
+        return outputs.clamp(0.0, 1.0)
 
     def as_classes(self, values: Tensor) -> Tensor:
         """Give outputs their class dimension: a single logit ``f`` becomes ``(0, f)``."""
