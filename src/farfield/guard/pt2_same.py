@@ -94,18 +94,21 @@ def check_around(
         raise InputError("its program takes more than rows")
     given = set(guard.inputs[1:])
     after = next(i for i, node in enumerate(guard.nodes) if given & set(_read(node)))
-    rest = len(guard.nodes) - after
-    if len(own.nodes) < len(guard.nodes):
+    extra = len(own.nodes) - len(guard.nodes)
+    # The model stands in one piece somewhere before the guard first reads what it returns.
+    for start in range(after, -1, -1):
+        match = Match(own, guard, {guard.inputs[0]: own.inputs[0]})
+        around = [*own.nodes[:start], *own.nodes[start + extra :]]
+        if extra >= 0 and all(map(match.node, around, guard.nodes)):
+            break
+    else:
         raise InputError(_OTHER.format(file.torch_version))
-    first, last = own.nodes[:after], own.nodes[len(own.nodes) - rest :]
-    match = Match(own, guard, {guard.inputs[0]: own.inputs[0]})
-    same = all(map(match.node, [*first, *last], guard.nodes))
     returned = [match.argument(*pair) for pair in _outputs(own.graph, guard.graph)]
-    if not same or not all(returned) or len(own.graph.outputs) != len(guard.graph.outputs):
+    if not all(returned) or len(own.graph.outputs) != len(guard.graph.outputs):
         raise InputError(_OTHER.format(file.torch_version))
     if _shape_of_answer(file) != _shape_of_answer(expected):
         raise InputError("its program returns something else than a guard")
-    _check_apart(own, [*first, *last], own.nodes[after : len(own.nodes) - rest], match.used)
+    _check_apart(own, around, own.nodes[start : start + extra], match.used)
 
 
 _OTHER = (
