@@ -2,7 +2,7 @@
 
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
-* ``x / (1 + |x|)`` is recognised as softsign; conversions between float types become no-ops.
+* Softsign and softshrink are put together again; conversions between float types become no-ops.
 * Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
 * Every operation without a rule is listed in one error.
@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from farfield.errors import SAMPLED, CaptureError, UnsupportedOperation
@@ -28,6 +27,7 @@ from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
+from farfield.graph.written_out import put_together
 
 aten = torch.ops.aten
 # Where a step stands in Python: the model is somebody's own code, and a rule could be added.
@@ -48,7 +48,7 @@ def simplify(
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _fold_batch_norm(_prune(program))
-    program = fold_padding(_softsign(program))
+    program = fold_padding(put_together(program))
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     head, members = take_off(_prune(program), constants)
@@ -124,25 +124,6 @@ def _scale_and_shift(step: Step) -> list[Step]:
     emit(aten.add.Tensor, scaled, emit(aten.view.default, shift, channels))
     steps[-1] = replace(steps[-1], name=step.name)
     return steps
-
-
-def _softsign(program: Program) -> Program:
-    """Recognise ``x / (1 + |x|)``, which PyTorch writes out."""
-    made = {step.name: step for step in program.steps}
-
-    def read(step: Step) -> Step:
-        if step.target is not aten.div.Tensor or not isinstance(step.args[1], Ref):
-            return step
-        top, bottom = step.args[0], made.get(step.args[1].name)
-        if bottom is None or bottom.target not in (aten.add.Tensor, aten.add.Scalar):
-            return step
-        first, second = bottom.args[:2]
-        size = made.get(first.name) if isinstance(first, Ref) and second == 1 else None
-        if size is None or size.target is not aten.abs.default or size.args != (top,):
-            return step
-        return replace(step, target=F.softsign, args=(top,), kwargs={})
-
-    return program.with_steps(tuple(read(step) for step in program.steps))
 
 
 def _free_rows(step: Step, rows: int) -> Step:
