@@ -67,7 +67,7 @@ def test_bounded_and_categorical_features_before_and_after():
     age, dose = found.features
     assert (age.name, dose.name) == ("age", "dose")
     assert age.certified[0] is None
-    assert age.after[0] <= age.before[0]
+    assert age.after[0] <= age.before[0] + 1e-6  # the guarded network is in float32
     assert age.after[1] == dose.after[0] == 0.5
     assert table["age"].max() < age.certified[1] < 120
 
