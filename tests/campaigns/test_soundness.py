@@ -8,7 +8,7 @@ from campaigns.mutants import MUTATIONS, broken, rolled
 from campaigns.planted import PLANTED, run_planted
 from campaigns.soundness import Tally, campaign, main, run_case
 from farfield.graph.rules import RULES
-from rule_cases import CASES, REWRITTEN
+from rule_cases import CASES, REWRITTEN, WRITTEN
 
 TARGETS = {name_of(target): target for target in CASES}
 # How many small cases a broken rule may survive.
@@ -16,7 +16,8 @@ PATIENCE = 40
 
 
 def test_the_referee_knows_every_operation():
-    assert set(RULES) <= set(OPERATIONS)
+    # What readers write has referees of its own, in tests/exact/test_steps.py.
+    assert set(RULES) - WRITTEN <= set(OPERATIONS)
     assert set(TARGETS) <= set(TEMPLATES)
 
 
