@@ -42,9 +42,13 @@ def test_options_named_in_the_documentation_exist(page):
 
 
 def test_arguments_named_in_messages_exist():
-    """Whatever is written as ``name=value`` is an argument of some function or class."""
-    trees = [ast.parse(path.read_text("utf-8")) for path in MODULES]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
+    """Whatever is written as ``name=value`` is an argument of some function or class.
+
+    Readers of other libraries' models name arguments of these.
+    """
+    foreign = ("scikit", "trees")
+    own = [path for path in MODULES if path.parent.name not in foreign]
+    nodes = [node for path in own for node in ast.walk(ast.parse(path.read_text("utf-8")))]
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
     arguments |= {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
     texts = [
