@@ -70,6 +70,12 @@ TINY = {
     "practical-classification": {
         "members": [1, 2], "hidden": [8], "steps": 3, "grid": 12, "epsilons": [0.0, 0.01],
     },
+    "every-model": {
+        "tables": ["half-moons", "wine"],
+        "models": ["logistic regression", "decision tree", "ReLU network"],
+        "rows": 120,
+        "directions": 20,
+    },
     "uci": {"epochs": 1, "splits": {"boston": 2, "yacht": 1}, "rates": [0.01]},
     "trust-issues": {
         "epochs": 1, "members": 2, "samples": 2, "hidden": [8], "features": 2, "patients": 20,

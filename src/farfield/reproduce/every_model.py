@@ -48,7 +48,7 @@ from farfield.guard.classifier import GuardedClassifier
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
-from farfield.reproduce.findings import Figure, Findings, ResultTable, Value
+from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.shifted_tables import FILES, TABLES, ShiftedTable
 
 NAME = "every-model"
@@ -57,6 +57,10 @@ SOURCE = "farfield's own study; see docs/papers.md"
 NEEDS: tuple[str, ...] = ()
 QUICK = ("half-moons", "breast cancer")
 FAMILIES = ("axes", "random", "data")
+THEOREMS = {
+    "ReLU network": ("all", "Hein et al. 2019, Theorem 3.1"),
+    "RBF network": ("none", "Hein et al. 2019, Theorem 3.2"),
+}
 # Gaussian processes cost the cube of the rows.
 MOST_OF_PROCESS = 500
 
@@ -207,9 +211,24 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
         summary.append(f"Left out, because their files were not given: {', '.join(absent)}.")
     return Findings(
         summary,
-        (),
+        [_compare(cells, model) for model in models if model in THEOREMS],
         [_overview(cells, models), _shifts(cells, models)],
         [Figure("every-model", _CAPTION, _draw(cells, models))],
+    )
+
+
+def _compare(cells: Mapping[Any, Result], model: str) -> PaperComparison:
+    """What a theorem says of a kind of model, beside what was found."""
+    claimed, source = THEOREMS[model]
+    share = _mean(cells, model, partial(_blind, "axes"))
+    held = share is not None and (share > 0.999 if claimed == "all" else share < 0.001)
+    return PaperComparison(
+        f"{model}: features that alone make it 99% sure, mean over tables",
+        claimed,
+        share,
+        source,
+        "The theorem assumes more of the model than some of these fulfil.",
+        agrees=held,
     )
 
 
