@@ -91,6 +91,11 @@ def hold(model: Any, example: Tensor) -> Held:
         if modules is None:
             raise
         return _unread(modules, example, str(error))
+    if not network.differentiable:
+        raise CaptureError(
+            f"{type(model).__name__} is no network of layers, which could stand inside of a guard; "
+            "guard it by its answers: pass what has predict_proba, or a function"
+        )
     if network.device.type != "cpu":
         raise InputError(f"the model is on {network.device}; move it to the CPU to guard it")
     if modules is None or network.head != "none":
