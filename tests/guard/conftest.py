@@ -40,7 +40,7 @@ def build_quick(*sizes: int, seed: int = 0) -> MLPClassifier:
     model.coefs_ = [layer.weight.detach().numpy().T.copy() for layer in layers]
     model.intercepts_ = [layer.bias.detach().numpy().copy() for layer in layers]
     model.n_features_in_, model.n_outputs_ = sizes[0], sizes[-1]
-    model.out_activation_ = "softmax"
+    model.out_activation_, model.classes_ = "softmax", np.arange(sizes[-1])
     return model
 
 
