@@ -72,6 +72,8 @@ def split_last_layer(network: Network) -> Penultimate:
     >>> parts.features.classes, tuple(parts.weight.shape)
     (5, (3, 5))
     """
+    if network.link != "softmax":
+        raise InputError("the model gives probabilities and no logits, so it has no last layer")
     if network.instances > 1:
         raise InputError(
             f"the network has {network.instances} instances, each with a last layer of its own; "

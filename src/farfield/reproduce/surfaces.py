@@ -102,8 +102,8 @@ def differentiable(network: Network) -> Callable[[Tensor], Tensor]:
     """Return probabilities of all instances as a function that gradients flow through."""
 
     def probabilities(x: Tensor) -> Tensor:
-        outputs = [network.as_classes(group.forward(x)) for group in network.groups]
-        return torch.softmax(torch.cat(outputs), dim=-1)
+        outputs = torch.cat([network.as_classes(group.forward(x)) for group in network.groups])
+        return torch.softmax(outputs, dim=-1) if network.link == "softmax" else outputs
 
     return probabilities
 
