@@ -222,7 +222,15 @@ def change_archive(data, random):
 
 def read_model(path):
     network = ff.capture(path)
-    network.logits(np.zeros((1, *network.input_shape)))
+    network.logits(some_row(network))
+
+
+def some_row(network):
+    """Zeros, and the first category where a column has categories."""
+    if network.columns is None:
+        return np.zeros((1, *network.input_shape))
+    values = [column.categories[0] if column.categories else 0.0 for column in network.columns]
+    return np.array([values], dtype=object)
 
 
 def use_estimator(path):

@@ -22,7 +22,7 @@ from farfield.errors import InputError
 from farfield.graph.network import Network
 from farfield.guard.archive import is_guard, load
 from farfield.guard.function import GuardedFunction
-from farfield.guard.members import hold
+from farfield.guard.members import Predict, hold, predictor
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_read import GuardedFile, is_guarded, read_guarded
 from farfield.guard.protect import guard
@@ -60,17 +60,21 @@ class Given:
         if self.file is None:
             return self.guard
         file, network = self.file, loaded.network
-        if isinstance(network, BlackBox):
-            box = network
+        answers = _answers(network)
+        if answers is not None:
             return GuardedFunction(
-                lambda X: box.probabilities(X)[0],
-                box.classes,
-                file.covered,
-                file.columns,
-                file.certificate,
+                answers, network.classes, file.covered, file.columns, file.certificate
             )
+        assert isinstance(network, Network)
         held = hold(network, torch.zeros(2, *network.input_shape))
         return GuardedModel(held, file.covered, file.columns, file.certificate)
+
+
+def _answers(model: Network | BlackBox) -> Predict | None:
+    """The function of what can be evaluated but holds no layers."""
+    if isinstance(model, BlackBox):
+        return lambda X: model.probabilities(X)[0]
+    return predictor(model)
 
 
 def guarded(
@@ -82,8 +86,9 @@ def guarded(
 ) -> AnyGuard:
     """Guard a model on rows of its data; one-hot blocks are categories."""
     blocks = [list(column.places) for column in columns if column.categorical]
-    asked = (lambda X: model.probabilities(X)[0]) if isinstance(model, BlackBox) else model
-    safe = guard(asked, rows, labels=labels, categorical=blocks or None, **promise)
+    safe = guard(
+        _answers(model) or model, rows, labels=labels, categorical=blocks or None, **promise
+    )
     assert isinstance(safe, GuardedModel | GuardedFunction)
     return safe
 

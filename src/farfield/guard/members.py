@@ -65,7 +65,13 @@ def own_array(values: Any) -> Any:
 
 
 def predictor(model: Any) -> Predict | None:
-    """The function of a black box that returns probabilities, if it has one."""
+    """The function of a black box that returns probabilities, if it has one.
+
+    Trees and other networks without layers are asked for their answers; of several the mean.
+    """
+    if isinstance(model, Network) and not model.differentiable:
+        network = model
+        return lambda X: network.probabilities(X).mean(dim=0)
     if hasattr(model, "predict_proba"):
         found: Predict = model.predict_proba
         return found
@@ -94,7 +100,7 @@ def hold(model: Any, example: Tensor) -> Held:
     if not network.differentiable:
         raise CaptureError(
             f"{type(model).__name__} is no network of layers, which could stand inside of a guard; "
-            "guard it by its answers: pass what has predict_proba, or a function"
+            "guard it by its answers: pass farfield.capture(model), or what has predict_proba"
         )
     if network.device.type != "cpu":
         raise InputError(f"the model is on {network.device}; move it to the CPU to guard it")
