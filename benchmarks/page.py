@@ -10,13 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks import guard_table
-
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-# Results that are more than a few numbers.
-DETAILS = {"guard_models": guard_table.render}
 
 
 def main() -> int:
@@ -60,8 +56,6 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     lines += ["", "## Questions"]
     for name, result in results.items():
         lines += ["", f"### {name}", "", result["question"], "", _answer(name, result)]
-        if name in DETAILS:
-            lines += DETAILS[name](result["numbers"])
     return "\n".join(lines) + "\n"
 
 

@@ -76,6 +76,10 @@ TINY = {
         "rows": 120,
         "directions": 20,
     },
+    "guard": {
+        "methods": ["plain", "guard", "nearest"], "directions": 20, "kept": [0.95],
+        "attack": {"rows": 4, "steps": 2},
+    },
     "uci": {"epochs": 1, "splits": {"boston": 2, "yacht": 1}, "rates": [0.01]},
     "trust-issues": {
         "epochs": 1, "members": 2, "samples": 2, "hidden": [8], "features": 2, "patients": 20,

@@ -28,6 +28,7 @@ NAMES = (
     "uci",
     "trust-issues",
     "every-model",
+    "guard",
 )
 
 __all__ = [

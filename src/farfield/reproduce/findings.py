@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -153,12 +153,14 @@ class Findings:
         comparisons: Ours beside the published.
         tables: Further numbers.
         pictures: Figures.
+        numbers: Whatever else was measured, for ``results.json`` alone.
     """
 
     summary: Sequence[str] = ()
     comparisons: Sequence[PaperComparison] = ()
     tables: Sequence[ResultTable] = ()
     pictures: Sequence[Figure] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 def format_value(value: Value, digits: int = 4) -> str:

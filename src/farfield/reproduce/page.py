@@ -107,6 +107,20 @@ def to_latex(table: ResultTable) -> str:
     return "\n".join(lines)
 
 
+def to_markdown(table: ResultTable) -> str:
+    r"""Write a table for Markdown, without its caption.
+
+    >>> print(to_markdown(ResultTable("t", "", ["a", "b"], [["x | y", 0.5]])))
+    | a | b |
+    |---|---|
+    | x \| y | 0.5 |
+    """
+    rows = [[format_value(cell).replace("|", r"\|") for cell in row] for row in table.rows]
+    lines = [table.columns, *rows]
+    written = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([written[0], f"|{'---|' * len(table.columns)}", *written[1:]])
+
+
 def _row(cells: Sequence[Value]) -> str:
     return " & ".join(_latex(format_value(cell)) for cell in cells) + r" \\"
 

@@ -195,7 +195,7 @@ def _write(
         "computing": f"{sum(times.values()):.1f} s in {len(times)} steps",
         "versions": versions(),
     }
-    document = {
+    document: dict[str, Any] = {
         "name": experiment.NAME,
         "title": experiment.TITLE,
         "source": experiment.SOURCE,
@@ -207,6 +207,8 @@ def _write(
             for table in findings.tables
         },
     }
+    if findings.numbers:
+        document["numbers"] = findings.numbers
     with replacing(request.folder / "results.json") as temporary:
         text = json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
         temporary.write_text(text + "\n", encoding="utf-8")

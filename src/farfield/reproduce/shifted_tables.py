@@ -43,12 +43,12 @@ class ShiftedTable:
     near: dict[str, Floats] = field(default_factory=dict)
     blocks: tuple[tuple[int, ...], ...] = ()
 
-    def scaled(self) -> Floats:
+    def scaled(self, rng: np.random.Generator | None = None) -> Floats:
         """Test rows with one of their columns, not zero, times 10 to a million."""
-        rng = np.random.default_rng(0)
+        rng = rng or np.random.default_rng(0)
         rows: Floats = self.test[0][:ROWS].copy()
         fixed = {place for block in self.blocks for place in block}
-        for row in rows:
+        for row in rows.reshape(len(rows), -1):
             places = [place for place in np.flatnonzero(row) if place not in fixed]
             row[rng.choice(places or len(row))] *= rng.choice(FACTORS)
         return rows
@@ -65,7 +65,7 @@ def breast_cancer(_: Path | None) -> ShiftedTable:
     """Breast cancer from cell nuclei; a hospital with another scale, and one with other units."""
     data = load_breast_cancer()
     rows, names = data.data, [str(name) for name in data.feature_names]
-    train, test = _split(np.arange(len(rows)))
+    train, test = split(np.arange(len(rows)))
     lengths = [i for i, name in enumerate(names) if "radius" in name or "perimeter" in name]
     areas = [i for i, name in enumerate(names) if "area" in name]
     larger, units = rows[test].copy(), rows[test].copy()
@@ -79,7 +79,7 @@ def breast_cancer(_: Path | None) -> ShiftedTable:
 def wine(_: Path | None) -> ShiftedTable:
     """Wine of two growers by its chemistry; that of a third one as the shift."""
     data = load_wine()
-    train, test = _split(np.flatnonzero(data.target < 2))
+    train, test = split(np.flatnonzero(data.target < 2))
     near = {"third grower": data.data[data.target == 2]}
     return _table(data.data, data.target, train, test, near)
 
@@ -87,7 +87,7 @@ def wine(_: Path | None) -> ShiftedTable:
 def digits(_: Path | None) -> ShiftedTable:
     """Digits of 8 x 8 pixels; the same upside down."""
     data = load_digits()
-    train, test = _split(np.arange(len(data.data)))
+    train, test = split(np.arange(len(data.data)))
     turned = data.data[test].reshape(-1, 8, 8)[:, ::-1].reshape(len(test), -1)
     return _table(data.data, data.target, train, test, {"upside down": turned})
 
@@ -101,7 +101,7 @@ def heart(folder: Path | None) -> ShiftedTable:
     values = np.genfromtxt(io.StringIO(text), delimiter=",")
     label = values[:, names.index("num")] > 0
     rows = _filled(values[:, : names.index("num")], sites == "cleveland")
-    train, test = _split(np.flatnonzero(sites == "cleveland"))
+    train, test = split(np.flatnonzero(sites == "cleveland"))
     near = {site: rows[sites == site] for site in ("hungarian", "switzerland", "va")}
     return _table(rows, label, train, test, near)
 
@@ -112,7 +112,7 @@ def icu(folder: Path | None) -> ShiftedTable:
     unit, death = values[:, names.index("ICUType")], values[:, names.index("death")]
     kept = [i for i, name in enumerate(names) if name not in NO_MEASUREMENTS]
     rows = _filled(values[:, kept], unit >= 3)
-    train, test = _split(np.flatnonzero(unit >= 3))
+    train, test = split(np.flatnonzero(unit >= 3))
     near = {"coronary unit": rows[unit == 1], "cardiac surgery": rows[unit == 2]}
     return _table(rows, death, train, test, near)
 
@@ -121,7 +121,7 @@ def credit(folder: Path | None) -> ShiftedTable:
     """Credit card default; clients over 55 as the shift."""
     names, values = _numbers(folder, "credit_default_uci.csv.gz")
     age, rows = values[:, names.index("AGE")], values[:, 1:-1]
-    train, test = _split(np.flatnonzero(age <= 55))
+    train, test = split(np.flatnonzero(age <= 55))
     return _table(rows, values[:, -1], train, test, {"over 55": rows[age > 55]})
 
 
@@ -144,7 +144,7 @@ def german(folder: Path | None) -> ShiftedTable:
     rows = np.concatenate(parts, axis=1)
     age, amount = table["age"].astype(float), table["amount"].astype(float)
     business = np.isin(table["purpose"], ("A49", "A46"))
-    train, test = _split(np.flatnonzero((age <= 55) & (amount <= 8000) & ~business))
+    train, test = split(np.flatnonzero((age <= 55) & (amount <= 8000) & ~business))
     shifts = {"over 55": age > 55, "over 8,000": amount > 8000, "business or education": business}
     near = {name: rows[chosen] for name, chosen in shifts.items()}
     return _table(rows, label, train, test, near, tuple(blocks))
@@ -186,7 +186,7 @@ def _table(
     return ShiftedTable(own, unseen, shifted, blocks)
 
 
-def _split(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def split(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Seven tenths to train on, three to test."""
     order = np.random.default_rng(0).permutation(places)
     held = len(order) * 3 // 10

@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
 from torch import Tensor
 
-import farfield as ff
-from benchmarks.guard_data import Array, Task
-from benchmarks.rivals.boosted import as_rows
-from benchmarks.rivals.rival import Rival, of_probabilities, proven_uniform
 from farfield.evaluate import calibration, detection
-from farfield.guard import GuardedModel, calibrate, falsify
+from farfield.guard import GuardedModel, calibrate, falsify, guard
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.boosted import as_rows
+from farfield.reproduce.rivals.rival import Rival, of_probabilities, proven_uniform
+from farfield.reproduce.shifted_tables import Floats
 
-# Shares of kept rows that a column might need, beside the default.
-KEPT = (0.98, 0.95)
 
-
-def guarded(model: Any, task: Task, seed: int) -> Rival:
+def guarded(model: Any, task: GuardTask, seed: int) -> Rival:
     """Guard a model with the defaults."""
     start = time.perf_counter()
     safe = _guard(model, task, seed)
@@ -42,11 +40,11 @@ def guarded(model: Any, task: Task, seed: int) -> Rival:
     return of_probabilities(probabilities, far, climbs=(within,), extra=extra)
 
 
-def at_shares(model: Any, task: Task, seed: int) -> dict[str, Any]:
+def at_shares(model: Any, task: GuardTask, seed: int, shares: Sequence[float]) -> dict[str, Any]:
     """AUROC in every column if fewer rows are kept, whatever that costs in likelihood."""
     found = {}
-    for keep in KEPT:
-        with mock.patch.object(calibrate, "BUDGET", math.inf):
+    for keep in shares:
+        with _unlimited_budget():
             safe = _guard(model, task, seed, keep=keep)
         changes = _changes(safe, task)
         inside = _uncertainty(safe, task.test[0])
@@ -59,26 +57,36 @@ def at_shares(model: Any, task: Task, seed: int) -> dict[str, Any]:
     return found
 
 
-def _uncertainty(safe: Any, rows: Array) -> Array:
-    p: Array = np.asarray(safe.predict_proba(rows), dtype=np.float64)
-    return 1.0 - p.max(axis=1)
+@contextmanager
+def _unlimited_budget() -> Iterator[None]:
+    """Calibrate as if the likelihood of new rows did not count, which nobody should do."""
+    usual = calibrate.BUDGET
+    try:
+        calibrate.BUDGET = math.inf
+        yield
+    finally:
+        calibrate.BUDGET = usual
 
 
-def _guard(model: Any, task: Task, seed: int, **options: Any) -> Any:
-    categorical = list(task.categorical) if task.categorical else None
+def _uncertainty(safe: Any, rows: Floats) -> Floats:
+    found: Floats = 1.0 - np.asarray(safe.predict_proba(rows), dtype=np.float64).max(axis=1)
+    return found
+
+
+def _guard(model: Any, task: GuardTask, seed: int, **options: Any) -> Any:
     X, y = task.train
-    return ff.guard(
+    return guard(
         model,
         X,
         labels=y,
         metric=task.metric,
-        categorical=categorical,
+        categorical=list(task.blocks) or None,
         random_state=seed,
         **options,
     )
 
 
-def _changes(safe: Any, task: Task) -> dict[str, Any]:
+def _changes(safe: Any, task: GuardTask) -> dict[str, Any]:
     """What the guard changes near the data, and whether it ever changes a class."""
     rows, labels = task.test
     own, new = safe.own_proba(rows), safe.predict_proba(rows)
@@ -94,13 +102,13 @@ def _changes(safe: Any, task: Task) -> dict[str, Any]:
     }
 
 
-def _changed(safe: Any, rows: Array) -> int:
+def _changed(safe: Any, rows: Floats) -> int:
     own, new = safe.own_proba(rows), safe.predict_proba(rows)
     usual = np.isfinite(own).all(axis=1)
     return int((own[usual].argmax(axis=1) != new[usual].argmax(axis=1)).sum())
 
 
-def _promise(safe: Any, task: Task) -> dict[str, Any]:
+def _promise(safe: Any, task: GuardTask) -> dict[str, Any]:
     """The certificate, verified again, and what an attack on it found."""
     X = task.train[0]
     wide = X[0].size > 500

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.laplace import fit, with_one
-from benchmarks.rivals.rival import Rival, of_probabilities, proven_uniform
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.laplace import fit, with_one
+from farfield.reproduce.rivals.rival import Rival, of_probabilities, proven_uniform
 
 PROBIT = math.pi / 8
 # sigma^2 is the largest of these at which training rows lose at most so many nats on average: no
@@ -27,7 +27,7 @@ VARIANCES = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 LOST, ROWS = 0.01, 2000
 
 
-def rgpr(base: Base, task: Task) -> Rival:
+def rgpr(base: Base, task: GuardTask) -> Rival:
     """Add the residual to a last-layer Laplace approximation."""
     X, y = task.train
     laplace = fit(base, task)

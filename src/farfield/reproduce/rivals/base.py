@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import farfield as ff
-from benchmarks.guard_data import Task
-from benchmarks.rivals.rival import in_batches
+from farfield.exact import at_infinity
+from farfield.graph import capture
 from farfield.guard.penultimate import Penultimate, split_last_layer
 from farfield.networks.resnet import PreActResNet20
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.rival import in_batches
 
 Lines = tuple[Tensor, Tensor]
 
@@ -33,13 +34,13 @@ class Base:
     model: Any
     parts: Penultimate
     features: Callable[[Tensor], Tensor]
-    task: Task
+    task: GuardTask
     _lines: dict[tuple[Tensor, Tensor], Lines] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Any, task: Task) -> Base:
+    def of(cls, model: Any, task: GuardTask) -> Base:
         """Capture a classifier."""
-        parts = split_last_layer(ff.capture(model, torch.zeros(1, *task.train[0].shape[1:])))
+        parts = split_last_layer(capture(model, torch.zeros(1, *task.train[0].shape[1:])))
         if isinstance(model, PreActResNet20):
             # Convolutions in double precision take ten times as long.
             return cls(model, parts, lambda rows: _pooled(model, rows), task)
@@ -71,7 +72,7 @@ class Base:
     def line(self, origin: Tensor, rays: Tensor) -> Lines:
         """The lines ``slope * t + intercept`` that features end on, ``(rays, features)`` each."""
         if (origin, rays) not in self._lines:
-            far = ff.at_infinity(self.parts.features, origin, rays)
+            far = at_infinity(self.parts.features, origin, rays)
             self._lines[origin, rays] = far.slope[0], far.intercept[0]
         return self._lines[origin, rays]
 

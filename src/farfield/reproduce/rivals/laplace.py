@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.rival import Rival, of_probabilities
 from farfield.guard.laplace import LastLayerLaplace, last_layer_laplace
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.rival import Rival, of_probabilities
 
 
-def mixture(bases: Sequence[Base], task: Task) -> Rival:
+def mixture(bases: Sequence[Base], task: GuardTask) -> Rival:
     """The mean over independently trained networks, or one, each with an uncertain last layer."""
     fitted = [(base, fit(base, task)) for base in bases]
 
@@ -33,7 +33,7 @@ def mixture(bases: Sequence[Base], task: Task) -> Rival:
 
 
 @functools.cache
-def fit(base: Base, task: Task) -> LastLayerLaplace:
+def fit(base: Base, task: GuardTask) -> LastLayerLaplace:
     """Give a last layer its Gaussian posterior."""
     return last_layer_laplace(base.model, task.train[0], prior_precision=1.0)
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.missing import NotHere
-from benchmarks.rivals.rival import Rival, Rows, of_probabilities
+from farfield.errors import MissingDependency
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.rival import Rival, Rows, of_probabilities
 
 TREES, DEPTH, RATE = 100, 4, 0.1
 
 
-def train(task: Task, seed: int, part: slice = slice(None)) -> Any:
+def train(task: GuardTask, seed: int, part: slice = slice(None)) -> Any:
     """Fit trees with XGBoost or LightGBM, single-threaded."""
     settings = {"n_estimators": TREES, "max_depth": DEPTH, "learning_rate": RATE}
     settings |= {"subsample": 0.8, "random_state": seed, "n_jobs": 1}
@@ -30,7 +30,9 @@ def train(task: Task, seed: int, part: slice = slice(None)) -> Any:
 
             settings |= {"verbose": -1, "subsample_freq": 1}
     except ImportError as reason:
-        raise NotHere(f"needs {task.boosted}: pip install 'farfield[bench]'") from reason
+        raise MissingDependency(
+            f"boosted trees need {task.boosted}: pip install 'farfield[bench]'"
+        ) from reason
     X, y = task.train
     return Classifier(**settings).fit(X[part], y[part])
 
@@ -60,7 +62,7 @@ def plain(models: Sequence[Any]) -> Rival:
     return of_probabilities(probabilities, None, smooth=False)
 
 
-def temperature(task: Task, seed: int) -> Rival:
+def temperature(task: GuardTask, seed: int) -> Rival:
     """Scale log-probabilities by a number that a fifth of the training rows chooses."""
     X, y = task.train
     held = len(X) // 5

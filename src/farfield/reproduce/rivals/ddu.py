@@ -11,15 +11,15 @@ import math
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.rival import Rival
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.rival import Rival
 
 # What is added to covariances, in units of the features' mean variance.
 RIDGE = 1e-4
 
 
-def ddu(base: Base, task: Task) -> Rival:
+def ddu(base: Base, task: GuardTask) -> Rival:
     """Fit Gaussians to the features of each class."""
     features = base.known
     labels = torch.from_numpy(task.train[1])

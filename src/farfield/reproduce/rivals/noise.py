@@ -5,17 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
 from farfield.objectives.noise import noise_for
+from farfield.reproduce.guard_tasks import GuardTask
 
 
-def draw(task: Task, count: int, generator: torch.Generator) -> Tensor:
+def draw(task: GuardTask, count: int, generator: torch.Generator) -> Tensor:
     """Draw noise, ``(count, *input)`` float64."""
     X = torch.from_numpy(task.train[0])
     return noise_for(X.ndim - 1)(X, count, generator)
 
 
-def standard(task: Task) -> tuple[Tensor, Tensor]:
+def standard(task: GuardTask) -> tuple[Tensor, Tensor]:
     """Mean and deviation of every input; one where it never varies."""
     X = torch.from_numpy(task.train[0])
     scale = X.std(dim=0)

@@ -7,29 +7,32 @@ surest point of all counts, the row itself included.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.rival import Rival, Rows, in_batches
 from farfield.evaluate import detection
 from farfield.objectives.attacks import PGD
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.rival import Rival, Rows, in_batches
 
-ROWS, STEPS, SEED = 200, 30, 0
+SEED = 0
 # Deep networks on images take longer: fewer rows, fewer steps, from the rows alone.
 DEEP_ROWS, DEEP_STEPS = 32, 8
+STARTS: tuple[Literal["centre", "uniform"], ...] = ("centre", "uniform")
 
 
-def attacked(task: Task, rival: Rival, inside: Tensor) -> dict[str, Any]:
+def attacked(
+    task: GuardTask, rival: Rival, inside: Tensor, *, rows: int, steps: int
+) -> dict[str, Any]:
     """AUROC against foreign rows before and after the attack, for each set of them."""
     deep = task.train[0].ndim > 2
-    count, steps = (DEEP_ROWS, DEEP_STEPS) if deep else (ROWS, STEPS)
-    noise = {name: rows for name, rows in task.far().items() if name.startswith("noise")}
+    count, steps = (min(rows, DEEP_ROWS), min(steps, DEEP_STEPS)) if deep else (rows, steps)
+    noise = {name: each for name, each in task.far().items() if name.startswith("noise")}
     found = {}
-    for name, rows in {**task.near, **noise}.items():
-        some = torch.from_numpy(rows[:count])
+    for name, foreign in {**task.near, **noise}.items():
+        some = torch.from_numpy(foreign[:count])
         box = None if name in noise else task.box
         worst = _worst(rival, some, task, steps, box)
         before = detection(inside, in_batches(rival.uncertainty, some)).auroc
@@ -38,7 +41,7 @@ def attacked(task: Task, rival: Rival, inside: Tensor) -> dict[str, Any]:
 
 
 def _worst(
-    rival: Rival, rows: Tensor, task: Task, steps: int, box: tuple[float, float] | None
+    rival: Rival, rows: Tensor, task: GuardTask, steps: int, box: tuple[float, float] | None
 ) -> Tensor:
     """The least uncertainty that was found around each row."""
     least = in_batches(rival.uncertainty, rows)
@@ -46,7 +49,7 @@ def _worst(
     units = torch.from_numpy(task.units)
     climbs: list[Rows] = [lambda x: -rival.uncertainty(x), *rival.climbs]
     for climb in climbs:
-        for start in ("centre",) if rows.ndim > 2 else ("centre", "uniform"):
+        for start in STARTS[: 1 if rows.ndim > 2 else 2]:
             attack = PGD(task.ball, steps, None, rule="decaying", start=start)
             generator = torch.Generator().manual_seed(SEED)
             found = attack.maximize(climb, rows, generator, low=low, high=high, scale=units)

@@ -16,8 +16,6 @@ from torch import Tensor
 Rows = Callable[[Tensor], Tensor]
 # Origin and directions of rays to one truth, or one number, for each ray.
 Rays = Callable[[Tensor, Tensor], Tensor]
-# A probability counts as blind from here on; a score where it accepts like this share of the data.
-BLIND, ACCEPTED = 0.99, 0.95
 
 
 @dataclass(frozen=True, eq=False)

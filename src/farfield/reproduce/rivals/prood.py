@@ -14,12 +14,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor, nn
 
-import farfield as ff
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.noise import draw, standard
-from benchmarks.rivals.rival import Rival, of_probabilities
+from farfield.exact import at_infinity
+from farfield.graph import capture
 from farfield.guard.penultimate import split_last_layer
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.noise import draw, standard
+from farfield.reproduce.rivals.rival import Rival, of_probabilities
 
 HIDDEN, STEPS, ROWS, RATE = 64, 600, 128, 3e-3
 # The ball that interval bounds cover around noise, in deviations.
@@ -28,6 +29,9 @@ BALL = 0.05
 
 class Discriminator(nn.Module):
     """A ReLU network whose one output falls with its last features."""
+
+    mean: Tensor
+    scale: Tensor
 
     def __init__(self, mean: Tensor, scale: Tensor, generator: torch.Generator) -> None:
         super().__init__()
@@ -70,9 +74,9 @@ class Discriminator(nn.Module):
         return nn.Sequential(*layers).double().requires_grad_(False)
 
 
-def prood(base: Base, task: Task, seed: int) -> Rival:
+def prood(base: Base, task: GuardTask, seed: int) -> Rival:
     """Train the discriminator and put it before the classifier."""
-    inner = ff.capture(_train(task, seed), torch.zeros(1, *task.train[0].shape[1:]))
+    inner = capture(_train(task, seed), torch.zeros(1, *task.train[0].shape[1:]))
     parts = split_last_layer(inner)
 
     def probabilities(rows: Tensor) -> Tensor:
@@ -80,16 +84,16 @@ def prood(base: Base, task: Task, seed: int) -> Rival:
         return share * base.probabilities(rows) + (1 - share) / task.classes
 
     def far(origin: Tensor, rays: Tensor) -> Tensor:
-        share = ff.at_infinity(inner, origin, rays).probabilities[0, :, 1]
+        share = at_infinity(inner, origin, rays).probabilities[0, :, 1]
         return share * base.confidence(origin, rays) + (1 - share) / task.classes
 
     def still(origin: Tensor, rays: Tensor) -> Tensor:
-        return (ff.at_infinity(parts.features, origin, rays).slope[0] == 0).all(dim=1)
+        return (at_infinity(parts.features, origin, rays).slope[0] == 0).all(dim=1)
 
     return of_probabilities(probabilities, far, still=still)
 
 
-def _train(task: Task, seed: int) -> nn.Sequential:
+def _train(task: GuardTask, seed: int) -> nn.Sequential:
     generator = torch.Generator().manual_seed(seed)
     mean, scale = standard(task)
     net = Discriminator(mean, scale, generator)

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.rival import Rival, Rows, of_probabilities, proven_uniform
 from farfield.guard.ccu import ccu as fit_ccu
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.rival import Rival, Rows, of_probabilities, proven_uniform
 
 
-def ccu(own: Rows, task: Task, seed: int, *, smooth: bool = True) -> Rival:
+def ccu(own: Rows, task: GuardTask, seed: int, *, smooth: bool = True) -> Rival:
     """Mix probabilities with the uniform answer by ``p_in / (lambda p_out)``.
 
     Args:
@@ -43,7 +43,8 @@ def _log_ratio(fitted: Any, rows: Tensor) -> Tensor:
     inside = _log_density(units, fitted.weights, fitted.means, fitted.variances)
     middle = np.zeros((1, units.shape[1]))
     outside = _log_density(units, np.zeros(1), middle, np.array([fitted.wide]))
-    return inside - outside - fitted.log_lambda
+    ratio: Tensor = inside - outside - fitted.log_lambda
+    return ratio
 
 
 def _log_density(units: Tensor, weights: Any, means: Any, variances: Any) -> Tensor:

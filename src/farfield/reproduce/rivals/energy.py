@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor, nn
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.noise import draw, standard
-from benchmarks.rivals.rival import Rival
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.noise import draw, standard
+from farfield.reproduce.rivals.rival import Rival
 
 STEPS, ROWS, RATE, WEIGHT = 400, 128, 1e-3, 0.1
 # The data's margin is the mean energy of its rows, that of foreign rows so much above it.
@@ -37,7 +37,7 @@ def energy(base: Base) -> Rival:
     return Rival(uncertainty, base.probabilities, far, still=base.still)
 
 
-def energy_tuned(base: Base, task: Task, seed: int) -> Rival:
+def energy_tuned(base: Base, task: GuardTask, seed: int) -> Rival:
     """Fine-tune a multilayer perceptron, then rank by its energy."""
     generator = torch.Generator().manual_seed(seed)
     mean, scale = (each.float() for each in standard(task))
@@ -57,9 +57,10 @@ def energy_tuned(base: Base, task: Task, seed: int) -> Rival:
         (F.cross_entropy(logits, y[places]) + WEIGHT * (above + below)).backward()
         optimizer.step()
     first = net[0]
+    assert isinstance(first, nn.Linear), "a multilayer perceptron begins with a linear layer"
     with torch.no_grad():
         first.weight /= scale
-        first.bias -= first.weight @ mean
+        first.bias.sub_(first.weight @ mean)
     return energy(Base.of(net.requires_grad_(False).double(), task))
 
 
@@ -67,7 +68,8 @@ def _standardised(network: nn.Sequential, mean: Tensor, scale: Tensor) -> nn.Seq
     """A copy that takes standardised inputs."""
     net = copy.deepcopy(network).float().requires_grad_(True)
     first = net[0]
+    assert isinstance(first, nn.Linear), "a multilayer perceptron begins with a linear layer"
     with torch.no_grad():
-        first.bias += first.weight @ mean
+        first.bias.add_(first.weight @ mean)
         first.weight *= scale
     return net

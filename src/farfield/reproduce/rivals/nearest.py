@@ -10,16 +10,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.noise import standard
-from benchmarks.rivals.rival import Rival
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.noise import standard
+from farfield.reproduce.rivals.rival import Rival
 
 NEIGHBOURS = 10
 MOST = 5000
 
 
-def nearest(base: Base, task: Task, seed: int) -> Rival:
+def nearest(base: Base, task: GuardTask, seed: int) -> Rival:
     """Rank by the distance to the k-th neighbour among the data's features."""
     data = _unit(base.known[_sample(task, seed)])
 
@@ -34,7 +34,7 @@ def nearest(base: Base, task: Task, seed: int) -> Rival:
     return Rival(lambda rows: score(base.features(rows)), None, far, still=base.still)
 
 
-def nearest_inputs(task: Task, seed: int) -> Rival:
+def nearest_inputs(task: GuardTask, seed: int) -> Rival:
     """Rank by the distance to the k-th neighbour among standardised rows."""
     mean, scale = standard(task)
     X = torch.from_numpy(task.train[0])
@@ -47,7 +47,7 @@ def nearest_inputs(task: Task, seed: int) -> Rival:
     return Rival(score, None, lambda _, rays: far.expand(len(rays)), smooth=False)
 
 
-def _sample(task: Task, seed: int) -> Tensor:
+def _sample(task: GuardTask, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randperm(len(task.train[0]), generator=generator)[:MOST]
 
@@ -57,5 +57,5 @@ def _unit(features: Tensor) -> Tensor:
 
 
 def _kth(values: Tensor, data: Tensor) -> Tensor:
-    apart = torch.cdist(values, data)
-    return apart.topk(NEIGHBOURS, dim=1, largest=False).values[:, -1]
+    found: Tensor = torch.cdist(values, data).topk(NEIGHBOURS, dim=1, largest=False).values[:, -1]
+    return found

@@ -11,8 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.rival import Rival
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.rival import Rival
 
 # The principal subspace has this share of the features' dimensions.
 SHARE = 0.5
@@ -31,7 +31,7 @@ def vim(base: Base) -> Rival:
 
     def uncertainty(rows: Tensor) -> Tensor:
         values = base.features(rows)
-        further = alpha * ((values - origin_of) @ residual).norm(dim=1)
+        further: Tensor = alpha * ((values - origin_of) @ residual).norm(dim=1)
         return further - torch.logsumexp(values @ base.weight.T + base.bias, dim=1)
 
     def far(origin: Tensor, rays: Tensor) -> Tensor:

@@ -10,21 +10,23 @@ do not move, nothing does.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.noise import draw
-from benchmarks.rivals.rival import Rival, in_batches, of_probabilities
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.noise import draw
+from farfield.reproduce.rivals.rival import Rival, in_batches, of_probabilities
 
 STEPS, ROWS, RATE = 600, 256, 1e-2
 # Noise that features are computed of, once.
 NOISE = 4096
 
 
-def preload(base: Base, task: Task, seed: int) -> Rival:
+def preload(base: Base, task: GuardTask, seed: int) -> Rival:
     """Train the last layer again, with one more class."""
     weight, bias, growth, constant = _train(base, task, seed)
 
@@ -43,7 +45,7 @@ def preload(base: Base, task: Task, seed: int) -> Rival:
     return of_probabilities(lambda rows: answer(base.features(rows)), far, still=base.still)
 
 
-def _train(base: Base, task: Task, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _train(base: Base, task: GuardTask, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     images = task.train[0].ndim > 2
     inside = base.known
@@ -57,8 +59,8 @@ def _train(base: Base, task: Task, seed: int) -> tuple[Tensor, Tensor, Tensor, T
         value.requires_grad_()
     weight, bias, growth, further = values
     # The last layer keeps what it has learnt; the further class is new.
-    slow, fast = {"params": [weight, bias], "lr": RATE / 10}, {"params": [growth, further]}
-    optimizer = torch.optim.Adam([slow, fast], RATE)
+    slow: dict[str, Any] = {"params": [weight, bias], "lr": RATE / 10}
+    optimizer = torch.optim.Adam([slow, {"params": [growth, further]}], RATE)
     for _ in range(STEPS):
         own = torch.randint(len(inside), (ROWS,), generator=generator)
         other = torch.randint(len(foreign), (ROWS,), generator=generator)

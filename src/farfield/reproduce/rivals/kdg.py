@@ -17,10 +17,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from benchmarks.guard_data import Task
-from benchmarks.rivals.base import Base
-from benchmarks.rivals.noise import standard
-from benchmarks.rivals.rival import Rival, of_probabilities
+from farfield.reproduce.guard_tasks import GuardTask
+from farfield.reproduce.rivals.base import Base
+from farfield.reproduce.rivals.noise import standard
+from farfield.reproduce.rivals.rival import Rival, of_probabilities
 
 # Polytopes are those of so many training rows; a quarter as many choose the power.
 MOST = 1000
@@ -28,7 +28,7 @@ POWERS = (1.0, 4.0, 16.0, 64.0)
 LEAST_VARIANCE = 1e-2
 
 
-def kdg(base: Base, task: Task, seed: int) -> Rival:
+def kdg(base: Base, task: GuardTask, seed: int) -> Rival:
     """Replace the pieces of a multilayer perceptron; rows set apart choose the power."""
     generator = torch.Generator().manual_seed(seed)
     X, y = torch.from_numpy(task.train[0]), torch.from_numpy(task.train[1])
