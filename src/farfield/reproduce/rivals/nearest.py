@@ -53,9 +53,10 @@ def _sample(task: GuardTask, seed: int) -> Tensor:
 
 
 def _unit(features: Tensor) -> Tensor:
-    return features / features.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    lengths: Tensor = features.norm(dim=1, keepdim=True)
+    return features / lengths.clamp(min=1e-12)
 
 
 def _kth(values: Tensor, data: Tensor) -> Tensor:
-    found: Tensor = torch.cdist(values, data).topk(NEIGHBOURS, dim=1, largest=False).values[:, -1]
-    return found
+    apart = torch.cdist(values, data)
+    return apart.topk(NEIGHBOURS, dim=1, largest=False).values[:, -1]
