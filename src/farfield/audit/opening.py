@@ -17,6 +17,7 @@ from farfield.audit.raw_columns import behind_one_hot, coded_columns
 from farfield.data import Expected, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
+from farfield.graph.skorch import is_skorch
 
 Evidence = Literal["auto", "exact", "sampled"]
 
@@ -99,7 +100,7 @@ def _expected(loaded: LoadedModel, *, regression: bool) -> Expected:
 def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
     """Load a model that knows its input's shape; others wait for a row of the data."""
     members = model if isinstance(model, (list, tuple)) else [model]
-    if evidence == "sampled" or any(isinstance(member, nn.Module) for member in members):
+    if evidence == "sampled" or any(isinstance(m, nn.Module) or is_skorch(m) for m in members):
         return None
     try:
         return load_model(model)

@@ -57,7 +57,7 @@ def audit(
             when asked: a classifier with ``predict_proba``, a function, any ONNX file that
             onnxruntime runs. Those that cannot be followed exactly are sampled, and say so.
         X: The data that the model was trained on: an array, a DataFrame, or a path.
-        y: Labels, if ``X`` does not hold them.
+        y: Labels, if ``X`` does not hold them; or the name of the column of ``X`` that does.
         features: Names of the columns.
         threshold: The confidence at infinity from which on a direction counts as blind.
         ood: Names of out-of-distribution sets to their rows or paths.

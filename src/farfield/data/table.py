@@ -127,7 +127,8 @@ def open_table(
         data: A CSV (also .gz), parquet, .npz or .npy file, its format told from its content; or
             inputs ``(rows, features)``, numpy, torch or nested lists; a DataFrame of pandas or
             polars; a table of pyarrow.
-        labels: ``(rows,)`` numbers, text or booleans, for inputs in memory.
+        labels: ``(rows,)`` numbers, text or booleans, for inputs in memory; or the name of the
+            column that holds them, as ``label``.
         features: Names of the columns, for inputs in memory; default: those of the frame, or x0,
             x1, ...
         class_names: Of the classes, in the order of their indices; labels are these names or
@@ -159,6 +160,8 @@ def open_table(
     ([1.0, 0.0], ('dose',), ('0', '1'))
     """
     stream: Stream
+    if isinstance(labels, str) and options.get("label") is None:
+        labels, options["label"] = None, labels
     if not isinstance(data, str | os.PathLike):
         stream = frame_stream(data, labels, features, options.get("label"))
         options["label"] = stream.default_label

@@ -29,6 +29,7 @@ from farfield.graph.reading import Link, Reading
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.scikit.skops import load_skops, refuse_pickle
 from farfield.graph.simplify import simplify, without_head
+from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
 from farfield.graph.trees.boosters import (
     is_booster,
     is_booster_file,
@@ -55,7 +56,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
             or ``.pt2`` file, to a file of XGBoost, LightGBM or CatBoost, or an exported program;
             a classifier or ``Booster`` of these three libraries; a scikit-learn
-            classifier or ``Pipeline``; or anything with
+            classifier or ``Pipeline``; a classifier of skorch; or anything with
             fitted ``instances_``.
         example: One batch of inputs; needed for modules, which do not know their input's shape,
             and for ``.onnx`` files that leave it open.
@@ -88,6 +89,8 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     rows = None if example is None else as_example(example)
     if isinstance(model, nn.Module):
         return _capture_modules([model], rows, dtype)
+    if is_skorch(model):
+        return _capture_net(model, rows, dtype)
     if isinstance(model, (list, tuple)):
         return _capture_instances(model, rows, dtype)
     if hasattr(model, "instances_"):
@@ -133,6 +136,21 @@ def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network
     if example is not None:
         network.rows(example, "example")
     return network
+
+
+def _capture_net(net: Any, rows: Tensor | None, dtype: torch.dtype) -> Network:
+    """Read a classifier of skorch: its module, with skorch's own nonlinearity behind it."""
+    module = as_module(net)
+    if rows is None:
+        raise InputError(
+            f"{type(net).__name__} does not know the shape of its input; pass an example, "
+            "one batch of inputs: capture(net, X[:1])"
+        )
+    network = _capture_modules([module], rows, dtype)
+    check_head(net, network.head)
+    check_answers(net, module, network.input_shape)
+    labels = labels_of(net)
+    return replace(network, labels=labels if len(labels or ()) == network.classes else None)
 
 
 def _named(network: Network, model: Any) -> Network:

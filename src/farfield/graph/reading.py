@@ -171,7 +171,10 @@ class Writer:
             self.steps.append(replace(step, name=name, args=args, kwargs=kwargs))
             names[step.name] = Ref(name)
         self._width = max(self._width, program.width)
-        return Wire(names[program.output].name, program.output_shape[0])
+        found = names[program.output].name
+        if not program.output_shape:
+            return self._write(aten.view.default, (Ref(found), [-1, 1]), 1)
+        return Wire(found, program.output_shape[0])
 
     def _keep(self, tensor: Tensor) -> Ref:
         name = f"c{len(self.constants)}"

@@ -22,11 +22,12 @@ from sklearn.preprocessing import (
 from torch import nn
 
 import farfield as ff
-from farfield.errors import UnsupportedOperation
+from farfield.errors import NotFollowed, UnsupportedOperation
 from farfield.networks.lenet import lenet
 from farfield.networks.mlp import mlp
 from farfield.networks.resnet import PreActResNet20
 
+onnx = pytest.importorskip("onnx", reason="reading .onnx files needs it")
 pytest.importorskip("onnxscript", reason="PyTorch's exporters need it")
 pytest.importorskip("skl2onnx", reason="scikit-learn's converter")
 
@@ -305,3 +306,67 @@ def test_a_keras_export_is_read(name, tmp_path, agrees, monkeypatch):
         warnings.simplefilter("ignore")
         model.export(tmp_path / "m.onnx", format="onnx", verbose=False)
     agrees(tmp_path / "m.onnx")
+
+
+def keras_parts(flat):
+    """What Keras 3 and tf2onnx write for a table, or for images with their channels last."""
+    make, rng = onnx.helper.make_node, np.random.default_rng(0)
+
+    def numbers(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    if flat:  # Dense as MatMul and Add, batch norm as Mul and Add, casts that do nothing
+        nodes = [
+            make("Cast", ["x"], ["x0"], to=1),
+            make("MatMul", ["x0", "w1"], ["a"]),
+            make("Add", ["a", "b1"], ["b"]),
+            make("Relu", ["b"], ["c"]),
+            make("Sub", ["c", "mean"], ["d"]),
+            make("Mul", ["d", "scale"], ["e"]),
+            make("Add", ["e", "beta"], ["f"]),
+            make("Gemm", ["f", "w2", "b2"], ["g"], alpha=1.0, beta=1.0),
+            make("Softmax", ["g"], ["y"], axis=-1),
+        ]
+        weights = {"w1": numbers(4, 6), "b1": numbers(6), "mean": numbers(6), "scale": numbers(6)}
+        return nodes, (4,), weights | {"beta": numbers(6), "w2": numbers(6, 3), "b2": numbers(3)}
+    nodes = [
+        make("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),
+        make("Conv", ["a", "k1", "b1"], ["b"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        make("Relu", ["b"], ["c"]),
+        make("MaxPool", ["c"], ["d"], kernel_shape=[2, 2], strides=[2, 2]),
+        make("Transpose", ["d"], ["e"], perm=[0, 2, 3, 1]),
+        make("Shape", ["e"], ["s"]),  # Flatten: the rows from the shape, the rest in one
+        make("Cast", ["s"], ["s0"], to=6),
+        make("Slice", ["s0", "first", "second", "axis"], ["s1"]),
+        make("Concat", ["s1", "rest"], ["s2"], axis=0),
+        make("Cast", ["s2"], ["s3"], to=7),
+        make("Reshape", ["e", "s3"], ["f"]),
+        make("MatMul", ["f", "w"], ["g"]),
+        make("Add", ["g", "b2"], ["h"]),
+        make("Softmax", ["h"], ["y"], axis=1),
+    ]
+    weights = {"k1": numbers(4, 2, 3, 3), "b1": numbers(4), "w": numbers(16, 3), "b2": numbers(3)}
+    places = {"first": [0], "second": [1], "axis": [0]}
+    weights |= {name: np.array(value, np.int64) for name, value in places.items()}
+    return nodes, (8, 8, 2), weights | {"rest": np.array([-1], np.int32)}
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_graphs_as_keras_and_tf2onnx_write_them(flat, save, agrees):
+    nodes, shape, weights = keras_parts(flat)
+    network = agrees(save(nodes, shape, weights))
+    assert (network.head, network.input_shape) == ("softmax", shape)
+
+
+def test_weights_that_an_exporter_left_outside_are_no_columns(tmp_path):
+    make = onnx.helper.make_tensor_value_info
+    nodes = [
+        onnx.helper.make_node("Sub", ["x", "mean"], ["d"]),
+        onnx.helper.make_node("Softmax", ["d"], ["y"]),
+    ]
+    ins = [make("x", 1, ["rows", 3]), make("mean", 1, [1, 3])]
+    graph = onnx.helper.make_graph(nodes, "g", ins, [make("y", 1, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(NotFollowed, match=r"mean \(1, 3\)"):
+        ff.capture(tmp_path / "m.onnx")

@@ -67,6 +67,16 @@ def read_inputs(graph: Graph, example_shape: tuple[int, ...] | None) -> Inputs:
             "several inputs are read only as columns of a table, each of shape (rows, width). "
             "Export the model with a single input."
         )
+    if len({shape[0] for shape in shapes}) > 1:
+        stated = ", ".join(
+            f"{item.name} {tuple('rows' if n is None else n for n in shape)}"
+            for item, shape in zip(values, shapes, strict=True)
+        )
+        raise NotFollowed(
+            f"{file.path} takes inputs of different numbers of rows ({stated}); those of a fixed "
+            "number are probably weights that the exporter left outside. Export the model with a "
+            "single input."
+        )
     widths = {item.name: shape[1] or 0 for item, shape in zip(values, shapes, strict=True)}
     return Inputs((sum(widths.values()),), _bounded(widths, file), rows, tuple(notes), double)
 

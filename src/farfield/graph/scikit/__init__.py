@@ -23,6 +23,7 @@ import farfield.graph.scikit.histogram
 import farfield.graph.scikit.imputers
 import farfield.graph.scikit.linear
 import farfield.graph.scikit.neighbours
+import farfield.graph.scikit.nets
 import farfield.graph.scikit.perceptron
 import farfield.graph.scikit.pipelines
 import farfield.graph.scikit.polynomials

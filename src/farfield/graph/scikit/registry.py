@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Packages whose classes are read by their names; a class of the same name elsewhere is another.
 OWN = ("sklearn", "imblearn")
-PACKAGES = (*OWN, "xgboost", "lightgbm", "catboost")
+PACKAGES = (*OWN, "xgboost", "lightgbm", "catboost", "skorch")
 
 
 @dataclass(frozen=True)
