@@ -100,8 +100,8 @@ def heart(folder: Path | None) -> ShiftedTable:
     text = "\n".join(line.split(",", 1)[1] for line in lines)
     values = np.genfromtxt(io.StringIO(text), delimiter=",")
     label = values[:, names.index("num")] > 0
-    rows = _filled(values[:, : names.index("num")], sites == "cleveland")
     train, test = split(np.flatnonzero(sites == "cleveland"))
+    rows = _filled(values[:, : names.index("num")], train)
     near = {site: rows[sites == site] for site in ("hungarian", "switzerland", "va")}
     return _table(rows, label, train, test, near)
 
@@ -111,8 +111,8 @@ def icu(folder: Path | None) -> ShiftedTable:
     names, values = _numbers(folder, "physionet2012_icu_features.csv.gz")
     unit, death = values[:, names.index("ICUType")], values[:, names.index("death")]
     kept = [i for i, name in enumerate(names) if name not in NO_MEASUREMENTS]
-    rows = _filled(values[:, kept], unit >= 3)
     train, test = split(np.flatnonzero(unit >= 3))
+    rows = _filled(values[:, kept], train)
     near = {"coronary unit": rows[unit == 1], "cardiac surgery": rows[unit == 2]}
     return _table(rows, death, train, test, near)
 
@@ -204,7 +204,7 @@ def _numbers(folder: Path | None, name: str) -> tuple[list[str], Floats]:
     return names, np.genfromtxt(io.StringIO(text), delimiter=",")
 
 
-def _filled(values: Floats, training: NDArray[np.bool_]) -> Floats:
+def _filled(values: Floats, training: NDArray[np.intp]) -> Floats:
     """Fill gaps with medians of the training rows."""
     filled: Floats = np.where(np.isnan(values), np.nanmedian(values[training], axis=0), values)
     return filled

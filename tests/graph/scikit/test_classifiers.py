@@ -1,6 +1,7 @@
 """Every classical classifier against its own ``predict_proba``: near, far and at infinity."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -155,6 +156,36 @@ def test_projections_that_differ_by_less_than_rounding_are_told_apart():
     model = KNeighborsClassifier(1).fit(rows, [0, 1, 2])
     far = ff.at_infinity(ff.capture(model), [0.0, 0.0], [[1.0, 1.0], [1.0, 4.0]])
     assert far.probabilities[0].argmax(dim=-1).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_neighbours_on_a_grid_tie_and_are_ordered_exactly(count):
+    rng = np.random.default_rng(count)
+    rows, labels = rng.integers(-2, 3, (40, 3)) / 3, rng.integers(0, 3, 40)
+    votes = ff.capture(KNeighborsClassifier(count).fit(rows, labels))
+    for start, way in zip(
+        rng.integers(-9, 9, (60, 3)) / 7, rng.integers(-1, 2, (60, 3)), strict=True
+    ):
+        if not way.any():
+            continue
+        # In exact numbers: the largest projections, of those the nearest, of those anybody's.
+        keys = [
+            (
+                -sum(int(s) * Fraction(p) for s, p in zip(way, row, strict=True)),
+                sum((Fraction(p) - Fraction(b)) ** 2 for p, b in zip(row, start, strict=True)),
+            )
+            for row in rows
+        ]
+        last = sorted(keys)[count - 1]
+        before = [label for key, label in zip(keys, labels, strict=True) if key < last]
+        tied = [label for key, label in zip(keys, labels, strict=True) if key == last]
+        if len(before) + len(tied) > count and len(set(tied)) > 1:
+            with pytest.raises(NotFollowed):
+                ff.at_infinity(votes, start, way.astype(float))
+            continue
+        chosen = [*before, *tied][:count]
+        far = ff.at_infinity(votes, start, way.astype(float)).probabilities.flatten()
+        assert np.allclose(far, np.bincount(chosen, minlength=3) / count, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [GaussianNB, QuadraticDiscriminantAnalysis])

@@ -7,6 +7,8 @@ largest ``s p``, and among equal ones those nearest to ``b``. Weights by distanc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +26,25 @@ from farfield.graph.scikit.registry import ClassScores, Table, classifier
 Floats = NDArray[np.float64]
 # Bounds the rounding of a sum of products as a share of the magnitudes that were summed.
 ROUNDING = 1e-12
+# Bounds what is lost of products that are too small for a float.
+TINY = 1e-300
+Places = NDArray[np.intp]
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """What orders points.
+
+    Attributes:
+        rounded: ``(points,)``.
+        doubt: How far any of these is from the exact key at most; 0 if they are exact.
+        exact: From the place of a point to its key.
+    """
+
+    rounded: Floats
+    doubt: float
+    exact: Callable[[int], Fraction]
 
 
 class NearestVotes(RowFunction):
@@ -53,49 +73,63 @@ class NearestVotes(RowFunction):
         return as_tensor(np.array(found), slope)
 
     def _votes(self, slope: Floats, origin: Floats) -> Floats:
-        """Votes on one ray: points that surely belong, then those in doubt, exactly ordered."""
-        along = self.points @ slope
-        doubt = ROUNDING * (np.abs(self.points) @ np.abs(slope))
-        last = np.partition(along, -self.count)[-self.count]
-        # The last of the chosen has a projection that close to this one, in exact numbers too.
-        close = np.abs(along - last) <= 2 * doubt.max()
-        sure = ~close & (along > last)
-        votes = np.bincount(self.labels[sure], minlength=self.classes).astype(np.float64)
-        left = self.count - int(sure.sum())
-        candidates = np.flatnonzero(close)
-        if left < len(candidates) and len(set(self.labels[candidates])) > 1:
-            candidates = self._nearest(candidates, left, slope, origin)
-        else:
-            candidates = candidates[:left]
-        if len(candidates) < left:
-            return np.full(self.classes, np.nan)
-        votes += np.bincount(self.labels[candidates], minlength=self.classes)
-        return votes / self.count
+        """Votes on one ray: by projection, then by distance; each exact where rounding matters."""
+        chosen, tied = self._first(np.arange(len(self.points)), self.count, self._behind(slope))
+        left = self.count - len(chosen)
+        if self._differ(tied, left):
+            nearer, tied = self._first(tied, left, self._apart(tied, origin))
+            chosen = np.concatenate([chosen, nearer])
+            left = self.count - len(chosen)
+            if self._differ(tied, left):
+                return np.full(self.classes, np.nan)
+        voters = np.concatenate([chosen, tied[:left]])
+        return np.bincount(self.labels[voters], minlength=self.classes) / self.count
 
-    def _nearest(
-        self, candidates: NDArray[np.intp], left: int, slope: Floats, origin: Floats
-    ) -> NDArray[np.intp]:
-        """The first ``left`` of some points; fewer if that hangs on a tie of different labels."""
-        keys = {int(place): self._key(place, slope, origin) for place in candidates}
-        order = sorted(keys, key=keys.__getitem__)
-        last = keys[order[left - 1]]
-        tied = [place for place in order if keys[place] == last]
-        before = [place for place in order if keys[place] < last]
-        if len(before) + len(tied) > left and len({int(self.labels[place]) for place in tied}) > 1:
-            return np.array(before, dtype=np.intp)
-        return np.array([*before, *tied][:left], dtype=np.intp)
+    def _differ(self, places: Places, left: int) -> bool:
+        """Whether the votes hang on which ``left`` of some points are taken."""
+        return 0 < left < len(places) and len(set(self.labels[places].tolist())) > 1
 
-    def _key(self, place: int, slope: Floats, origin: Floats) -> tuple[Fraction, Fraction]:
-        """What orders a point for all large ``t``, exactly."""
-        point = [Fraction(value) for value in self.points[place].tolist()]
-        along = sum(
-            (Fraction(s) * p for s, p in zip(slope.tolist(), point, strict=True)), Fraction(0)
-        )
-        apart = sum(
-            ((p - Fraction(b)) ** 2 for b, p in zip(origin.tolist(), point, strict=True)),
-            Fraction(0),
-        )
-        return -along, apart
+    def _first(self, places: Places, count: int, keys: Keys) -> tuple[Places, Places]:
+        """The points with the smallest keys: those that are surely among the first, and ties."""
+        last = np.partition(keys.rounded, count - 1)[count - 1]
+        # The last of the first has a key that close to this one, in exact numbers too.
+        close = ~(np.abs(keys.rounded - last) > 2 * keys.doubt)
+        sure, doubtful = places[~close & (keys.rounded < last)], places[close]
+        left = count - len(sure)
+        if not keys.doubt or not self._differ(doubtful, left):
+            return sure, doubtful
+        exact = {int(place): keys.exact(int(place)) for place in doubtful}
+        edge = sorted(exact.values())[left - 1]
+        before = [place for place, key in exact.items() if key < edge]
+        tied = [place for place, key in exact.items() if key == edge]
+        return np.array([*sure, *before], dtype=np.intp), np.array(tied, dtype=np.intp)
+
+    def _behind(self, slope: Floats) -> Keys:
+        """How far points lie behind in a direction: what orders them first for all large ``t``."""
+        moving = np.flatnonzero(slope)
+        if len(moving) == 1:
+            # A single column orders points by its values, which are not rounded.
+            column = self.points[:, moving[0]]
+            return Keys(-np.sign(slope[moving[0]]) * column, 0.0, lambda _: Fraction(0))
+        steps = [Fraction(each) for each in slope[moving].tolist()]
+
+        def exact(place: int) -> Fraction:
+            values = map(Fraction, self.points[place, moving].tolist())
+            return -sum((s * p for s, p in zip(steps, values, strict=True)), Fraction(0))
+
+        doubt = ROUNDING * float((np.abs(self.points) @ np.abs(slope)).max()) + TINY
+        return Keys(-(self.points @ slope), doubt, exact)
+
+    def _apart(self, places: Places, origin: Floats) -> Keys:
+        """How far some points are from the origin, squared: what orders those that tie."""
+        start = [Fraction(each) for each in origin.tolist()]
+
+        def exact(place: int) -> Fraction:
+            values = map(Fraction, self.points[place].tolist())
+            return sum(((p - b) ** 2 for b, p in zip(start, values, strict=True)), Fraction(0))
+
+        rounded = ((self.points[places] - origin) ** 2).sum(axis=1)
+        return Keys(rounded, ROUNDING * float(rounded.max()) + TINY, exact)
 
 
 class RadiusVotes(RowFunction):

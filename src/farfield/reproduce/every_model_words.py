@@ -1,0 +1,175 @@
+"""The answer of the study in plain words, every one of them made from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from farfield.reproduce.every_model_grid import Grid, Read, change, natural, scaled, value_of
+from farfield.reproduce.every_model_tables import GUARDED, distance_told
+from farfield.reproduce.findings import PaperComparison
+
+# From which mean share of features on a model counts as blind; and up to which as open.
+MOSTLY, HARDLY = 0.9, 0.1
+THEOREMS = {
+    "ReLU network": ("all", "Hein et al. 2019, Theorem 3.1"),
+    "RBF network": ("none", "Hein et al. 2019, Theorem 3.2"),
+}
+# Numbers that differ by less are told as one.
+SAME = 0.0005
+
+
+def summary(grid: Grid) -> list[str]:
+    """Answer: who becomes certain, who notices, what a guard changes, and at what price."""
+    sentences = [
+        *_certain(grid),
+        *_distances(grid),
+        *_noticed(grid),
+        *_guarded(grid),
+        *_most_accurate(grid),
+        *_not_exact(grid),
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _certain(grid: Grid) -> list[str]:
+    """Who becomes certain when one feature goes far away."""
+    blind = _known({model: value_of(grid.blind(model, "axes")) for model in grid.models})
+    groups = (
+        ([m for m in blind if blind[m] >= MOSTLY], "grow certain for almost any single feature"),
+        ([m for m in blind if HARDLY < blind[m] < MOSTLY], "do so for a part of the features"),
+        ([m for m in blind if blind[m] <= HARDLY], "do so hardly ever, or never"),
+    )
+    lead = (
+        "Let one feature go to infinity, up or down, and leave the others at their medians: the "
+        "share of features with which a model ends at least 99% sure, mean over tables."
+    )
+    told = [
+        f"{_listed({m: blind[m] for m in group}, '{:.0%}')}: {words}."
+        for group, words in groups
+        if group
+    ]
+    return [lead, *told]
+
+
+def _distances(grid: Grid) -> list[str]:
+    """How soon."""
+    found = {model: grid.sure_from(model) for model in grid.models}
+    finite = {m: each for m, each in found.items() if each and each[0] < float("inf")}
+    if not finite:
+        return ["On most tables no model is 99.9% sure for good along half of its features."]
+    told = ", ".join(f"{m} {distance_told(each)}" for m, each in finite.items())
+    return [
+        "They are 99.9% sure for good from so many standard deviations on, in the middle of "
+        f"features and tables (≤ a bound, ~ only seen): {told}. All others: never, or not seen."
+    ]
+
+
+def _noticed(grid: Grid) -> list[str]:
+    """Who notices foreign rows."""
+    sentences = []
+    for read, what in (
+        (scaled("before"), "A column that is ten to a million times too large"),
+        (natural("before"), "A natural shift (other hospitals, growers, clients)"),
+    ):
+        found = _known({model: grid.mean(model, read) for model in grid.models})
+        if found:
+            top, bottom = max(found.values()), min(found.values())
+            best = [m for m in found if top - found[m] < SAME]
+            worst = [m for m in found if found[m] - bottom < SAME]
+            below = sum(value < 0.5 for value in found.values())
+            sentences.append(
+                f"{what} is told from test rows best by {' and '.join(best)} (AUROC {top:.3f}), "
+                f"worst by {' and '.join(worst)} ({bottom:.3f}); {below} of {len(found)} models "
+                "are on average more confident on those rows than on test rows (below 0.5)."
+            )
+    return sentences
+
+
+def _guarded(grid: Grid) -> list[str]:
+    """What a guard changes, and at what price."""
+    made = sum("after" in result for result in grid.cells.values())
+    proven = sum(bool(result.get("proven")) for result in grid.cells.values())
+    if not made:
+        return ["No guard could be made."]
+    ends = _range(grid, scaled("after"))
+    kinds = _range(grid, natural("after"))
+    kept = _range(grid, lambda result: result.get("unchanged"))
+    price = _range(grid, change("brier"))
+    parts = [
+        f"A guard was made for {made} of {len(grid.cells)} models and tables, with a certificate "
+        f"that checks on {proven}: no direction is blind any more."
+    ]
+    if ends:
+        parts.append(f"A scaled column is then told with AUROC {ends[0]:.3f} to {ends[1]:.3f}")
+        parts[-1] += f", natural shifts with {kinds[0]:.3f} to {kinds[1]:.3f}." if kinds else "."
+    if kept and price:
+        parts.append(
+            f"The price: {kept[0]:.1%} to {kept[1]:.1%} of test rows keep their probabilities to "
+            f"the last bit, the Brier score changes by {price[0]:+.4f} to {price[1]:+.4f} (means "
+            "over tables, from model to model)."
+        )
+    refused = sorted({key for key, result in grid.cells.items() if "refused" in result})
+    if refused:
+        parts.append(f"Refused: {', '.join(f'{model} on {table}' for table, model in refused)}.")
+    return [" ".join(parts)]
+
+
+def _most_accurate(grid: Grid) -> list[str]:
+    """The models one would have taken anyway, before and after."""
+    told = []
+    for model in grid.best(GUARDED):
+        mean = partial(grid.mean, model)
+        before, after = mean(scaled("before")), mean(scaled("after"))
+        right = mean(lambda result: result["before"]["accuracy"])
+        if before is not None and after is not None and right is not None:
+            told.append(f"{model} (accuracy {right:.3f}): AUROC {before:.3f}, guarded {after:.3f}")
+    if not told:
+        return []
+    return [
+        "The most accurate models on test rows, which are chosen by nothing else, and a scaled "
+        f"column: {'; '.join(told)}."
+    ]
+
+
+def _not_exact(grid: Grid) -> list[str]:
+    """What was only seen."""
+    asked = sorted({model for (_, model), result in grid.cells.items() if not result["exact"]})
+    if not asked:
+        return [f"All {len(grid.models)} kinds were followed to infinity exactly on every table."]
+    return [f"Only looked at, on some table: {', '.join(asked)}."]
+
+
+def compare(grid: Grid) -> list[PaperComparison]:
+    """What theorems say of kinds of models, beside what was found."""
+    found = []
+    for model, (claimed, source) in THEOREMS.items():
+        share = value_of(grid.blind(model, "axes")) if model in grid.models else None
+        if share is not None:
+            held = share == 1.0 if claimed == "all" else share == 0.0
+            found.append(
+                PaperComparison(
+                    f"{model}: features that alone make it 99% sure, mean over tables",
+                    claimed,
+                    share,
+                    source,
+                    "The theorem speaks of almost all directions of the whole space; a single "
+                    "feature may be one that the network does not look at.",
+                    agrees=held,
+                )
+            )
+    return found
+
+
+def _range(grid: Grid, read: Read) -> tuple[float, float] | None:
+    found = _known({model: grid.mean(model, read) for model in grid.models})
+    return (min(found.values()), max(found.values())) if found else None
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _listed(values: Mapping[str, float], layout: str) -> str:
+    order: Sequence[str] = sorted(values, key=lambda name: -values[name])
+    return ", ".join(f"{name} ({layout.format(values[name])})" for name in order)
