@@ -197,6 +197,8 @@ def test_nothing_is_registered_twice_and_lists_agree():
     from farfield.audit.conclusions import REMEDIES
     from farfield.audit.sections import PARTS
     from farfield.cli.train import METHODS
+    from farfield.guard.views.registry import VIEWS
+    from farfield.guard.views.view import View
     from farfield.report.content.words import SCORES
     from farfield.scores import LOGIT_SCORES, PROBABILITY_SCORES
 
@@ -209,3 +211,5 @@ def test_nothing_is_registered_twice_and_lists_agree():
     assert {*PROBABILITY_SCORES, *LOGIT_SCORES} <= set(SCORES)
     learners = {name for name in estimators.__all__ if name.endswith(("Classifier", "Regressor"))}
     assert set(METHODS.values()) == learners
+    views = [view for view in View.__subclasses__() if view.__module__.startswith("farfield.")]
+    assert sorted(VIEWS) == sorted(view.name for view in views)

@@ -165,7 +165,7 @@ def test_nothing_to_load_is_said(tmp_path):
         ([], "empty"),
         ("no such thing", "there is no model"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(FarfieldError, match=message):
             load_model(named)
 
 

@@ -88,14 +88,14 @@ def test_a_killed_run_goes_on_and_loses_at_most_one_step(tmp_path):
     assert "0" not in again
     assert len(set(again) & set(started)) <= 1
     assert sorted({*started, *again}) == ["0", "1", "2", "3", "4"]
-    assert not list(tmp_path.rglob(".*npz"))
+    assert not list(tmp_path.rglob(".*safetensors"))
 
 
 def test_a_damaged_result_is_computed_again(tmp_path):
     log = tmp_path / "log"
     request = RunRequest(tmp_path / "toy", quick=True)
     run_experiment(toy, request, changes={"log": str(log)})
-    file = next((tmp_path / "toy" / "steps").glob("step-1-*.npz"))
+    file = next((tmp_path / "toy" / "steps").glob("step-1-*.safetensors"))
     file.write_bytes(file.read_bytes()[:40])
     run_experiment(toy, request, changes={"log": str(log)})
     assert runs(log)[3:] == ["1"]

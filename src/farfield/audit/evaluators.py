@@ -18,6 +18,7 @@ from farfield.audit.black_box import BlackBox, Floats, ask, both_classes
 from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
 from farfield.distributions import TOLERANCE, as_distributions
 from farfield.errors import InputError, MissingDependency
+from farfield.formats import is_named
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
 
@@ -36,7 +37,7 @@ NUMBERS = {
 def can_be_asked(model: Any) -> bool:
     """Whether something gives probabilities when asked."""
     if isinstance(model, (str, os.PathLike)):
-        return Path(model).suffix.lower() == ".onnx"
+        return is_named(model, "onnx")
     return hasattr(model, "predict_proba") or callable(model)
 
 

@@ -19,6 +19,7 @@ from farfield.audit.black_box import BlackBox
 from farfield.audit.models import LoadedModel
 from farfield.data import TableColumn
 from farfield.errors import InputError
+from farfield.formats import is_named
 from farfield.graph.network import Network
 from farfield.guard.archive import is_guard, load
 from farfield.guard.function import GuardedFunction
@@ -102,7 +103,7 @@ def unguarded(model: Any) -> Iterator[Given]:
         yield _of(model, type(model).__name__)
     elif path is not None and is_guard(path):
         yield _of(load(path), os.fspath(path))
-    elif path is not None and Path(path).suffix.lower() == ".onnx" and is_guarded(path):
+    elif path is not None and is_named(path, "onnx") and is_guarded(path):
         file = read_guarded(path)
         _check(file)
         with tempfile.TemporaryDirectory() as folder:

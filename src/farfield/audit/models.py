@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import struct
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,12 +22,11 @@ from farfield.audit.black_box import BlackBox
 from farfield.errors import CaptureError, FarfieldError, InputError
 from farfield.estimators import load
 from farfield.files import regular
+from farfield.formats import FileKind, listed, readable, tell
 from farfield.graph.models import capture
 from farfield.graph.network import Network, join
-from farfield.graph.scikit.skops import refuse_pickle
-from farfield.graph.trees.boosters import is_booster_file
 
-Kind = Literal["onnx", "pt2", "skops", "trees", "estimator", "factory", "ensemble", "object"]
+Kind = FileKind | Literal["factory", "ensemble", "object"]
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -55,8 +53,7 @@ def load_model(model: Any, example: Any = None) -> LoadedModel:
     """Load any model that farfield can follow.
 
     Args:
-        model: A path to an ``.onnx`` or ``.pt2`` file, to boosted trees as XGBoost, LightGBM or
-            CatBoost write them, or to a saved farfield estimator; a folder of such files, or a list
+        model: A path to a file of any of ``farfield.formats``; a folder of such files, or a list
             of models, which become the instances of one ensemble; or a Python object that
             :func:`farfield.capture` takes.
         example: One batch of inputs, for models that do not know their input's shape.
@@ -79,22 +76,16 @@ def load_model(model: Any, example: Any = None) -> LoadedModel:
     if path.exists():
         return _from_file(regular(path), example)
     raise InputError(
-        f"there is no model {os.fspath(model)!r}; name an .onnx or .pt2 file, a saved farfield "
-        "estimator, a folder of them, or a factory package.module:function"
+        f"there is no model {os.fspath(model)!r}; name a file, a folder of files, or a factory "
+        f"package.module:function. farfield reads {listed()}"
     )
 
 
 def _from_file(path: Path, example: Any) -> LoadedModel:
-    kind = _kind_of(path)
+    kind = readable(path).kind
+    assert kind is not None, "what can be read has a kind"
     if kind == "estimator":
-        return _from_object(load(path), example, "estimator", str(path))
-    if kind is None:
-        refuse_pickle(path)
-        raise InputError(
-            f"cannot tell what model {path} is ({path.suffix or 'no'} suffix); farfield reads "
-            ".onnx, .pt2 and .skops files, boosted trees (.json and .ubj of XGBoost, text of "
-            "LightGBM, JSON of CatBoost) and estimators that were saved by estimator.save"
-        )
+        return _from_object(load(path), example, kind, str(path))
     try:
         network = capture(path)
     except CaptureError:
@@ -106,24 +97,10 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     return LoadedModel(network, kind, str(path), original=path if kind == "onnx" else None)
 
 
-def _kind_of(path: Path) -> Literal["onnx", "pt2", "skops", "trees", "estimator"] | None:
-    """What a file is by its suffix, or by its head: trees and estimators may have any suffix."""
-    if path.suffix.lower() == ".onnx":
-        return "onnx"
-    if path.suffix.lower() == ".pt2":
-        return "pt2"
-    if path.suffix.lower() == ".skops":
-        return "skops"
-    if is_booster_file(path):
-        return "trees"
-    try:
-        with path.open("rb") as file:
-            head = file.read(9)
-            size = path.stat().st_size
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    opens = len(head) == 9 and head[8:] == b"{" and struct.unpack("<Q", head[:8])[0] <= size - 8
-    return "estimator" if opens or path.suffix.lower() == ".safetensors" else None
+def _is_model(path: Path) -> bool:
+    """Whether a file is a model; one that cannot be read, and says so, counts."""
+    found = tell(path)
+    return found is not None and found.kind is not None
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -132,11 +109,11 @@ def _files_in(folder: Path) -> list[Path]:
         files = sorted(path for path in folder.iterdir() if path.is_file())
     except OSError as error:
         raise InputError(f"cannot read {folder}: {error.strerror or error}") from error
-    models = [path for path in files if not path.name.startswith(".") and _kind_of(path)]
+    models = [path for path in files if not path.name.startswith(".") and _is_model(path)]
     if not models:
         raise InputError(
-            f"there is no model in the folder {folder}; it has {len(files)} files, none of them "
-            ".onnx, .pt2 or a saved farfield estimator"
+            f"there is no model in the folder {folder}; it has {len(files)} files, but farfield "
+            f"reads {listed()}"
         )
     return models
 

@@ -13,10 +13,17 @@ import click
 from farfield.audit.settings import Settings
 from farfield.cli import options
 from farfield.errors import InputError
+from farfield.formats import listed
 
 if TYPE_CHECKING:
     from farfield.audit.record import Audit
 
+HELP = f"""Say what MODEL does far away from its data, and write a report.
+
+MODEL is a file, several of them or a folder (an ensemble), or with --allow-code a Python factory
+package.module:function. Files can be {listed()}. Writes audit.json and report.html. Exits with 1 if
+the blind share is above --max-blind.
+"""
 EXAMPLES = """
 \b
 Examples:
@@ -27,7 +34,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(help=HELP, epilog=EXAMPLES)
 @click.argument("model", nargs=-1, required=True)
 @click.option("--data", required=True, help="Training data: CSV, parquet, npz, npy or IDX images.")
 @click.option("--label", help="Column (or npz key) that holds the labels.")
@@ -88,12 +95,7 @@ def audit(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Say what MODEL does far away from its data, and write a report.
-
-    MODEL is a file (.onnx, .pt2, a saved estimator), several of them or a folder (an ensemble), or
-    with --allow-code a Python factory package.module:function. Writes audit.json and report.html.
-    Exits with 1 if the blind share is above --max-blind.
-    """
+    """Say what a model does far away from its data, and write a report."""
     from farfield.audit.run import audit as run
     from farfield.cli.terminal import reader_may_leave, stages
 

@@ -9,6 +9,7 @@ import click
 
 from farfield.cli import options
 from farfield.errors import InputError
+from farfield.formats import named, suffixes
 from farfield.levels import EPSILON, KEEP, RADII
 
 EXAMPLES = """
@@ -19,7 +20,6 @@ Examples:
   farfield guard forest.onnx --data train.csv --envelope --keep 0.999 -o safe.onnx
   farfield guard ensemble/ --data train.parquet -o safe.safetensors
 """
-SUFFIXES = (".onnx", ".pt2", ".safetensors")
 
 
 @click.command(epilog=EXAMPLES)
@@ -60,8 +60,8 @@ def guard(
     from farfield.cli.guarding import write_guard
     from farfield.cli.terminal import stages
 
-    if out.suffix not in SUFFIXES:
-        raise InputError(f"cannot tell the format of {out}; name it .onnx, .pt2 or .safetensors")
+    if out.suffix not in suffixes("guard"):
+        raise InputError(f"cannot tell the format of {out}; name it {named('guard')}")
     if envelope and out.suffix == ".safetensors":
         raise InputError("an envelope is a model that others run; name the output .onnx or .pt2")
     promise = {"radii": radii, "epsilon": epsilon, "keep": keep}

@@ -12,6 +12,7 @@ from farfield.audit.models import call_factories
 from farfield.audit.opening import open_both
 from farfield.cli.terminal import Show
 from farfield.errors import InputError
+from farfield.formats import is_named
 from farfield.guard.certificate import Certificate
 from farfield.guard.envelope import Envelope
 from farfield.guard.model import GuardedModel
@@ -50,7 +51,7 @@ def write_guard(
     if envelope:
         found = Envelope(safe, model)
         (found.to_onnx if out.suffix == ".onnx" else found.to_pt2)(out)
-    elif out.suffix == ".onnx" and len(models) == 1 and Path(models[0]).suffix.lower() == ".onnx":
+    elif out.suffix == ".onnx" and len(models) == 1 and is_named(models[0], "onnx"):
         extend(models[0], out, safe.covered, safe.columns, safe.certificate)
     elif isinstance(safe, GuardedModel):
         write = {".onnx": safe.to_onnx, ".pt2": safe.to_pt2, ".safetensors": safe.save}

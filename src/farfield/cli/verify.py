@@ -6,16 +6,20 @@ import sys
 
 import click
 
+from farfield.formats import named
 
-@click.command()
+HELP = f"""Prove the certificate in FILE ({named("guard")}) again, from its own numbers.
+
+Exits with 0 if the promise follows, with 1 if it does not, and with 2 if FILE holds no guard.
+"""
+
+
+@click.command(help=HELP)
 @click.argument("path", metavar="FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def verify(path: str, as_json: bool, quiet: bool) -> None:
-    """Prove the certificate in FILE (.onnx, .pt2 or .safetensors) again, from its own numbers.
-
-    Exits with 0 if the promise follows, with 1 if it does not, and with 2 if FILE holds no guard.
-    """
+    """Prove the certificate of a guard in a file."""
     import json
     from dataclasses import asdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,12 +13,29 @@ from torch import Tensor
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
-from farfield.graph.rules import RULES, Pieces
+from farfield.graph.rules import RULES, Pieces, RowFunction, Smooth, Steps
 
 aten = torch.ops.aten
 # What functions are called whose pieces do not meet.
 JUMPING = ("steps", "jumps")
 VIEWS = (aten.view.default, aten._unsafe_view.default)
+V = TypeVar("V")
+
+
+class OnlyPieces(Generic[V]):
+    """A domain whose programs were looked through: what has no pieces that meet cannot occur."""
+
+    def steps(self, value: V, steps: Steps) -> V:
+        """Steps are refused before the walk begins."""
+        raise AssertionError("steps are refused before the walk")
+
+    def row_function(self, value: V, function: RowFunction) -> V:
+        """Functions of rows are refused before the walk begins."""
+        raise AssertionError("functions of rows are refused before the walk")
+
+    def smooth(self, value: V, curve: Smooth) -> V:
+        """Smooth functions are refused before the walk begins."""
+        raise AssertionError("smooth operations are refused before the walk")
 
 
 def require_piecewise_affine(

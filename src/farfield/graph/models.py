@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import farfield.graph.affine
 import farfield.graph.pooling
 import farfield.graph.stepwise  # noqa: F401 - importing the four registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.formats import listed, readable
 from farfield.graph.export import as_example, export_module, read_exported, stated_constants
 from farfield.graph.heads import Head, Member
 from farfield.graph.network import InstanceGroup, Network, join
@@ -27,15 +28,10 @@ from farfield.graph.program import Program, fold_constants, renamed
 from farfield.graph.radial import is_radial, read_radial
 from farfield.graph.reading import Link, Reading
 from farfield.graph.scikit import is_scikit, read_scikit
-from farfield.graph.scikit.skops import load_skops, refuse_pickle
+from farfield.graph.scikit.skops import load_skops
 from farfield.graph.simplify import simplify, without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
-from farfield.graph.trees.boosters import (
-    is_booster,
-    is_booster_file,
-    read_booster,
-    read_booster_file,
-)
+from farfield.graph.trees.boosters import FILES, is_booster, read_booster, read_booster_file
 
 aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64)
@@ -53,11 +49,10 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     logits ``(0, f)``.
 
     Args:
-        model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``
-            or ``.pt2`` file, to a file of XGBoost, LightGBM or CatBoost, or an exported program;
-            a classifier or ``Booster`` of these three libraries; a scikit-learn
-            classifier or ``Pipeline``; a classifier of skorch; or anything with
-            fitted ``instances_``.
+        model: A ``torch.nn.Module``; a list of models (its *instances*); a path to an ``.onnx``,
+            ``.pt2`` or ``.skops`` file or to a file of XGBoost, LightGBM or CatBoost; an exported
+            program; a classifier or ``Booster`` of these three libraries; a scikit-learn classifier
+            or ``Pipeline``; a classifier of skorch; or anything with fitted ``instances_``.
         example: One batch of inputs; needed for modules, which do not know their input's shape,
             and for ``.onnx`` files that leave it open.
         dtype: The floating-point type of the analysis, whatever the model's own.
@@ -77,11 +72,8 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         raise InputError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
     if isinstance(model, Network):
         return model
-    if isinstance(model, (str, os.PathLike)) and not _is_graph(Path(model)):
-        path = Path(model)
-        if is_booster_file(path):
-            return _from_reading(read_booster_file(path), example, dtype)
-        model = load_skops(path) if path.suffix.lower() == ".skops" else model
+    if isinstance(model, (str, os.PathLike)):
+        return _capture_file(Path(model), example, dtype)
     if is_scikit(model):
         return _from_reading(read_scikit(model), example, dtype)
     if is_booster(model):
@@ -96,24 +88,25 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     if hasattr(model, "instances_"):
         network = _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
         return _named(network, model)
-    if isinstance(model, (str, os.PathLike)):
-        path = Path(model)
-        if path.suffix.lower() == ".onnx":
-            return _capture_onnx(path, rows, dtype)
-        model = _load(path)
     if isinstance(model, ExportedProgram):
         program, constants, _ = read_exported(model)
         return _finish(program, constants, dtype, _fixed_rows(model))
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
         "list of them, a fitted classifier or Pipeline of scikit-learn, a model of XGBoost, "
-        "LightGBM or CatBoost, or a path to an .onnx, .pt2 or .skops file or to boosted trees."
+        f"LightGBM or CatBoost, or a path; farfield reads {listed()}."
     )
 
 
-def _is_graph(path: Path) -> bool:
-    """Whether a file holds a graph of operations, by its suffix."""
-    return path.suffix.lower() in (".onnx", ".pt2")
+def _capture_file(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    """Read a file with the reader of its format."""
+    name = readable(path).name
+    if name not in READERS:
+        raise CaptureError(
+            f"{path} was saved by farfield; open it with farfield.load, or a guard with "
+            "farfield.guard.load, and pass what that returns"
+        )
+    return READERS[name](path, example, dtype)
 
 
 def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network:
@@ -166,20 +159,8 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
     return torch.zeros(1, features) if rows is None and features is not None else rows
 
 
-def _load(path: Path) -> ExportedProgram:
-    refuse_pickle(path)
-    if path.suffix != ".pt2":
-        raise CaptureError(
-            f"cannot read {path}: {path.suffix or 'no'} suffix; farfield reads .onnx files, "
-            ".pt2 files, written by torch.export.save, .skops files, and boosted trees, as XGBoost "
-            "(.json, .ubj), LightGBM (text) and CatBoost (JSON) save them"
-        )
-    from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
-
-    return load_pt2(path)
-
-
-def _capture_onnx(path: Path, rows: Tensor | None, dtype: torch.dtype) -> Network:
+def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    rows = None if example is None else as_example(example)
     reading = read_onnx(path, None if rows is None else tuple(rows.shape[1:]))
     if reading.link == "softmax":
         network = _finish(reading.program, reading.constants, dtype)
@@ -194,6 +175,29 @@ def _capture_onnx(path: Path, rows: Tensor | None, dtype: torch.dtype) -> Networ
     if rows is not None:
         network.rows(rows, "example")
     return replace(network, notes=tuple(notes), labels=labels, features=reading.features)
+
+
+def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
+
+    return capture(load_pt2(path), example, dtype=dtype)
+
+
+def _capture_skops(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    return capture(load_skops(path), example, dtype=dtype)
+
+
+def _capture_trees(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    return _from_reading(read_booster_file(path), example, dtype)
+
+
+# By the names of formats; what farfield itself saved is opened above.
+READERS: dict[str, Callable[[Path, Any, torch.dtype], Network]] = {
+    "onnx": _capture_onnx,
+    "pt2": _capture_pt2,
+    "skops": _capture_skops,
+    **dict.fromkeys(FILES, _capture_trees),
+}
 
 
 def _capture_instances(models: Sequence[Any], rows: Tensor | None, dtype: torch.dtype) -> Network:

@@ -14,6 +14,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from farfield.errors import InputError
+from farfield.formats import is_named
 from farfield.guard.beside import Beside, as_probabilities, beside
 from farfield.guard.certificate import Certificate
 from farfield.guard.function import GuardedFunction
@@ -37,7 +38,7 @@ class Envelope:
 
     def __init__(self, safe: GuardedModel | GuardedFunction, given: Any = None) -> None:
         self.guard = safe
-        self.file = Path(given) if _is_path(given, ".onnx") else None
+        self.file = Path(given) if is_named(given, "onnx") else None
         self.module: Beside | None = None
         if isinstance(safe, GuardedModel):
             self.module = beside(safe.held, safe.covered, _own_module(given))
@@ -145,13 +146,9 @@ class Envelope:
         write_pt2(self.module, path, self.guard.columns, self.guard.certificate)
 
 
-def _is_path(given: Any, suffix: str) -> bool:
-    return isinstance(given, str | os.PathLike) and Path(given).suffix.lower() == suffix
-
-
 def _own_module(given: Any) -> nn.Module | None:
     """The model itself, if it is one module or one exported program."""
-    if _is_path(given, ".pt2"):
+    if is_named(given, "pt2"):
         from farfield.graph.pt2.reader import load_pt2
 
         given = load_pt2(Path(given))

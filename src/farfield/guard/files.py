@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
+from farfield.formats import is_named
 from farfield.guard.archive import read_guard
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered
@@ -24,9 +24,9 @@ def open_guard(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]
     Raises:
         InputError: If there is no guard in it, or it is damaged.
     """
-    if Path(path).suffix.lower() == ".pt2":
+    if is_named(path, "pt2"):
         return read_pt2(path)
-    if Path(path).suffix.lower() == ".onnx":
+    if is_named(path, "onnx"):
         file = read_guarded(path)
         return file.certificate, file.verify()
     header, tensors = read_guard(path)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from farfield.files import replacing
+from farfield.archive import Shapes, read_archive, write_archive
+from farfield.errors import InputError
 from farfield.reproduce.experiment import Result, Stage
 
-# The name under which an archive keeps everything that is not an array.
-PLAIN = "plain_json"
+# What the header of a file is called, which keeps everything that is not an array.
+KEY = "farfield.step"
 
 
 def settings_hash(experiment: str, step: Stage) -> str:
@@ -45,28 +46,29 @@ class Store:
     def path(self, step: Stage) -> Path:
         """Where the result of a step is kept."""
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", step.name).strip("-")
-        return self._folder / f"{slug}-{settings_hash(self._experiment, step)}.npz"
+        return self._folder / f"{slug}-{settings_hash(self._experiment, step)}.safetensors"
 
     def load(self, step: Stage) -> Result | None:
         """Return a kept result, or None if there is none that can be read."""
-        path = self.path(step)
         try:
-            # Opened here, because numpy leaves a damaged file open.
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            plain = json.loads(str(arrays.pop(PLAIN)))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            plain, tensors = read_archive(self.path(step), _as_written, KEY)
+        except InputError:
             # Not there, or damaged: then the step is simply done again.
             return None
-        return {**plain, **arrays}
+        return {**plain, **{name: tensor.numpy() for name, tensor in tensors.items()}}
 
     def save(self, step: Stage, result: Mapping[str, Any]) -> None:
         """Keep a result: arrays as they are, everything else as JSON."""
         arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in result.items() if name not in arrays}
-        text = json.dumps(plain, default=_plain)
-        with replacing(self.path(step)) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **{**arrays, PLAIN: np.array(text)})
+        tensors = {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
+        write_archive(self.path(step), tensors, json.dumps(plain, default=_plain), KEY)
+
+
+def _as_written(header: Any, _: Shapes) -> Result:
+    if not isinstance(header, dict):
+        raise InputError("a step's results are named")
+    return header
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,8 @@ import xgboost
 
 import farfield as ff
 from farfield.errors import CaptureError, FarfieldError, InputError
-from farfield.graph.trees.boosters import is_booster, is_booster_file, read_booster_file
-from farfield.graph.trees.files import recognise
+from farfield.formats import tell
+from farfield.graph.trees.boosters import is_booster, read_booster_file
 from fuzz.booster_files import (
     catboost_json,
     frame,
@@ -22,8 +22,8 @@ from fuzz.booster_files import (
 )
 
 WHOLE = {
-    "xgboost.json": xgboost_json,
-    "xgboost.ubj": xgboost_binary,
+    "xgboost json": xgboost_json,
+    "xgboost ubj": xgboost_binary,
     "lightgbm": lightgbm_text,
     "catboost": catboost_json,
 }
@@ -34,7 +34,7 @@ def test_files_are_told_by_their_content(tmp_path, kind):
     for data in WHOLE[kind]():
         path = tmp_path / "model.bin"
         path.write_bytes(data)
-        assert recognise(path) == kind
+        assert tell(path).name == kind
         assert read_booster_file(path).program.output_shape[0] in (1, 3)
 
 
@@ -71,7 +71,7 @@ def test_files_that_are_cut_short(tmp_path, kind):
 def test_what_cannot_be_read(tmp_path, data, message):
     path = tmp_path / "model"
     path.write_bytes(data)
-    assert is_booster_file(path)
+    assert tell(path).kind == "trees"
     with pytest.raises(CaptureError, match=message) as caught:
         ff.capture(path)
     assert "\n" not in str(caught.value)
@@ -82,13 +82,14 @@ def test_other_files_are_left_to_others(tmp_path):
     path = tmp_path / "model"
     for data in (b"", b"{}", b"[]", b"tree", b'{"a": 1}', pickle.dumps({"a": 1}), b"a,b\n1,2\n"):
         path.write_bytes(data)
-        assert not is_booster_file(path)
-        with pytest.raises(CaptureError, match="no model of XGBoost, LightGBM or CatBoost"):
+        found = tell(path)
+        assert found is None or found.name == "pickle"
+        with pytest.raises(CaptureError, match=r"text of LightGBM|pickle"):
             read_booster_file(path)
-    assert not is_booster_file(tmp_path)
-    assert not is_booster_file(tmp_path / "nothing")
+    assert tell(tmp_path) is None
+    assert tell(tmp_path / "nothing") is None
     os.mkfifo(tmp_path / "pipe")
-    assert not is_booster_file(tmp_path / "pipe")
+    assert tell(tmp_path / "pipe") is None
     with pytest.raises(InputError, match="FIFO"):
         read_booster_file(tmp_path / "pipe")
 

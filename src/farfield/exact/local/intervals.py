@@ -16,14 +16,12 @@ from torch import Tensor
 
 from farfield.exact.bounded import gamma
 from farfield.exact.leads import SLACK
+from farfield.exact.piecewise import OnlyPieces
 from farfield.graph.rules import (
     Affine,
     Number,
     Pieces,
     Places,
-    RowFunction,
-    Smooth,
-    Steps,
 )
 
 
@@ -49,7 +47,7 @@ class Interval:
         return self.low.new_zeros(shape)
 
 
-class IntervalDomain:
+class IntervalDomain(OnlyPieces[Interval]):
     """The walk over boxes with ``inputs`` derivatives each."""
 
     def __init__(self, inputs: int, boxes: int, like: Tensor) -> None:
@@ -128,18 +126,6 @@ class IntervalDomain:
         if sign < 0:
             least, most = -most, -least
         return Interval(least.flatten(0, 1), most.flatten(0, 1))
-
-    def steps(self, value: Interval, steps: Steps) -> Interval:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
-
-    def row_function(self, value: Interval, function: RowFunction) -> Interval:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
-
-    def smooth(self, value: Interval, curve: Smooth) -> Interval:
-        """Refuse: smooth operations are listed before the walk."""
-        raise AssertionError("smooth operations are refused before the walk")
 
     def _parts(self, value: Interval) -> tuple[Tensor, Tensor]:
         """Both bounds as ``(inputs + 1, boxes, ...)``."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from farfield.exact.bounded import gamma
+from farfield.exact.piecewise import OnlyPieces
 from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.enclosure import Enclosure, grown, sorted_alike
 from farfield.exact.ray.locality import Framed, Locality, Pointwise
@@ -17,9 +18,6 @@ from farfield.graph.rules import (
     Affine,
     Pieces,
     Places,
-    RowFunction,
-    Smooth,
-    Steps,
 )
 
 ROUNDOFF32 = 2.0**-24
@@ -33,7 +31,7 @@ UNDERFLOW = 1e-30
 NEAR = 0.05
 
 
-class EnclosureDomain:
+class EnclosureDomain(OnlyPieces[Enclosure]):
     """The walk over several windows at a time.
 
     Attributes:
@@ -199,18 +197,6 @@ class EnclosureDomain:
         old = replace(waves, parts=own, row=whole[0].row)
         result = Enclosure(ends.flatten(0, 1), box + _single(loss), old)
         return self._birth(result, excess / 2)
-
-    def steps(self, value: Enclosure, steps: Steps) -> Enclosure:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
-
-    def row_function(self, value: Enclosure, function: RowFunction) -> Enclosure:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
-
-    def smooth(self, value: Enclosure, curve: Smooth) -> Enclosure:
-        """Refuse: smooth operations are listed before the walk."""
-        raise AssertionError("smooth operations are refused before the walk")
 
     def _birth(self, value: Enclosure, reach: Tensor) -> Enclosure:
         """Make waves, or parts of the box, of distances from lines ``(windows, *row)``."""

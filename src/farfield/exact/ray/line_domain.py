@@ -19,6 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from farfield.exact.piecewise import OnlyPieces
 from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.envelope import contest
 from farfield.exact.ray.kinked import Kernel, convolve
@@ -27,9 +28,6 @@ from farfield.graph.rules import (
     Affine,
     Pieces,
     Places,
-    RowFunction,
-    Smooth,
-    Steps,
 )
 
 # Fewer rows than this are never cut apart, however wide a layer is.
@@ -62,7 +60,7 @@ class Ends:
         self.high |= touched[1]
 
 
-class LineDomain:
+class LineDomain(OnlyPieces[Trace]):
     """The walk along rays.
 
     Attributes:
@@ -154,18 +152,6 @@ class LineDomain:
                 pieces.settle(best, refinement)
         parts = best.parts if sign > 0 else -best.parts
         return Trace(parts.reshape(-1, *row), best.grid)
-
-    def steps(self, value: Trace, steps: Steps) -> Trace:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
-
-    def row_function(self, value: Trace, function: RowFunction) -> Trace:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
-
-    def smooth(self, value: Trace, curve: Smooth) -> Trace:
-        """Smooth functions are refused before the walk begins."""
-        raise AssertionError("smooth operations are refused before the walk")
 
     def _refined(self, value: Trace, refinement: Refinement) -> Trace:
         """Refine a trace, or ask for smaller windows."""

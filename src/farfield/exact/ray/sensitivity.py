@@ -15,15 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.exact.piecewise import OnlyPieces
 from farfield.exact.ray.enclosure_domain import EnclosureDomain, act
 from farfield.graph.program import Program, Step, walk
 from farfield.graph.rules import (
     Affine,
     Pieces,
     Places,
-    RowFunction,
-    Smooth,
-    Steps,
 )
 
 # A mean remainder as large as the distance from kinks, in any layer, counts like this many logits.
@@ -51,7 +49,7 @@ class Size:
         return self.tensor.new_zeros(shape)
 
 
-class SizeDomain:
+class SizeDomain(OnlyPieces[Size]):
     """The walk of sizes, with the slopes that a window had."""
 
     def __init__(self, window: EnclosureDomain) -> None:
@@ -76,18 +74,6 @@ class SizeDomain:
     ) -> Size:
         """Take the largest size."""
         return Size(torch.stack([each.tensor for each in candidates]).amax(dim=0))
-
-    def steps(self, value: Size, steps: Steps) -> Size:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
-
-    def row_function(self, value: Size, function: RowFunction) -> Size:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
-
-    def smooth(self, value: Size, curve: Smooth) -> Size:
-        """Refuse: smooth operations are listed before the walk."""
-        raise AssertionError("smooth operations are refused before the walk")
 
     def constant(self, tensor: Tensor) -> Size:
         """A constant has no remainder."""

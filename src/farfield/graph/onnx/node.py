@@ -110,6 +110,8 @@ def operator(*names: str, domain: str = "") -> Callable[[Operator], Operator]:
 
     def register(function: Operator) -> Operator:
         for name in names:
+            if (domain, name) in OPERATORS:
+                raise ValueError(f"{name} has a reading already")
             OPERATORS[domain, name] = function
         return function
 

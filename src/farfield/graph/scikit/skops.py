@@ -48,24 +48,6 @@ ALLOWED = frozenset(
         "sklearn.utils._bunch.Bunch",
     )
 )
-WAYS_OUT = (
-    "call ff.audit(model, X, y) in Python, export the model by skl2onnx or onnxmltools, or save it "
-    "with skops.io.dump(model, 'model.skops')"
-)
-PICKLES = frozenset((".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle"))
-
-
-def refuse_pickle(path: Path) -> None:
-    """Say what to do with a pickle instead of opening it.
-
-    Raises:
-        CaptureError: If the file's name says that it is one.
-    """
-    if path.suffix.lower() in PICKLES:
-        raise CaptureError(
-            f"{path} is a pickle, which runs whatever code is in it when it is opened, so farfield "
-            f"never opens one; {WAYS_OUT}"
-        )
 
 
 def load_skops(path: Path) -> Any:

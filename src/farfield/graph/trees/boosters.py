@@ -1,4 +1,4 @@
-"""Boosted trees of other libraries: which they are, in memory and in files, and who reads them.
+"""Boosted trees of other libraries, in memory and in files, and who reads them.
 
 None of the libraries is imported: an object is asked to write itself down, and what it writes is
 read as a file would be.
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from farfield.errors import CaptureError
+from farfield.formats import readable
 from farfield.graph.reading import Reading
 from farfield.graph.trees.catboost import from_catboost, read_catboost
-from farfield.graph.trees.files import json_fields, load, recognise, refuse, ubjson_fields
+from farfield.graph.trees.files import json_fields, load, ubjson_fields
 from farfield.graph.trees.lightgbm import from_lightgbm, read_lightgbm
 from farfield.graph.trees.xgboost import from_xgboost, read_xgboost
 
@@ -21,6 +22,14 @@ LIBRARIES: dict[str, Callable[[Any], Reading]] = {
     "xgboost": from_xgboost,
     "lightgbm": from_lightgbm,
     "catboost": from_catboost,
+}
+
+# By the names of formats.
+FILES: dict[str, Callable[[bytes, str], Reading]] = {
+    "xgboost json": lambda data, where: read_xgboost(json_fields(data, where)),
+    "xgboost ubj": lambda data, where: read_xgboost(ubjson_fields(data, where)),
+    "lightgbm": read_lightgbm,
+    "catboost": lambda data, where: read_catboost(json_fields(data, where)),
 }
 
 
@@ -43,11 +52,6 @@ def _library(model: Any) -> str:
     return type(model).__module__.split(".")[0]
 
 
-def is_booster_file(path: str | os.PathLike[str]) -> bool:
-    """Whether one of the libraries wrote a file, by how it starts."""
-    return recognise(path) is not None
-
-
 def read_booster_file(path: str | os.PathLike[str]) -> Reading:
     """Read a file of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost (JSON).
 
@@ -57,18 +61,7 @@ def read_booster_file(path: str | os.PathLike[str]) -> Reading:
         NotFollowed: If it has parts that are no trees on numbers and categories.
     """
     data, where = load(path), os.fspath(path)
-    kind = recognise(path)
-    if kind == "xgboost.json":
-        return read_xgboost(json_fields(data, where))
-    if kind == "xgboost.ubj":
-        return read_xgboost(ubjson_fields(data, where))
-    if kind == "lightgbm":
-        return read_lightgbm(data, where)
-    if kind == "catboost":
-        return read_catboost(json_fields(data, where))
-    if kind == "other":
-        raise refuse(data, path)
-    raise CaptureError(
-        f"{where} is no model of XGBoost, LightGBM or CatBoost; save one as .json or .ubj "
-        "(XGBoost), .txt (LightGBM) or with format='json' (CatBoost)"
-    )
+    found = readable(path)
+    if found.name not in FILES:
+        raise CaptureError(f"{where} holds no boosted trees, but is one of {found.words}")
+    return FILES[found.name](data, where)
