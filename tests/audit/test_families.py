@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from audit_subjects import affine, random_subject, subject_of
 from farfield.audit import families
@@ -123,3 +125,48 @@ def test_the_telling_feature_is_found():
     subject = subject_of(affine([[0.0, 5.0, 0.1], [0.0, 0.0, 0.0]], [0.0, 0.0]), rows)
     names = [feature.name for feature in subject.by_effect(np.random.default_rng(0))[:2]]
     assert names == ["f1", "f2"]
+
+
+def stumps(rows, features):
+    """The mean of trees of one split each: sure of what all features agree on."""
+    forest = RandomForestClassifier(len(features)).fit(rows, rows[:, 0] > 0)
+    forest.estimators_ = [
+        DecisionTreeClassifier(max_depth=1).fit(rows * (np.arange(5) == k), rows[:, k] > 0)
+        for k in features
+    ]
+    return forest
+
+
+@pytest.mark.parametrize("directions", [4, 100])
+def test_orthants_of_trees_are_counted(directions):
+    rows = np.random.default_rng(0).standard_normal((40, 5))
+    subject = subject_of(stumps(rows, (0, 1, 4)), rows)
+    found = families.orthants(subject, 0.99, directions, np.random.default_rng(0))
+    # All three up, or all three down: two of eight, however few are followed in detail.
+    assert found.share == 2 / 8
+    assert isinstance(found.share, float)
+    assert found.rays == 8
+    assert found.constant
+
+
+def test_orthants_that_are_too_many_are_drawn(monkeypatch):
+    monkeypatch.setattr(families, "MOST_ORTHANTS", 4)
+    rows = np.random.default_rng(0).standard_normal((40, 5))
+    subject = subject_of(stumps(rows, (0, 1, 4)), rows)
+    found = families.orthants(subject, 0.99, 6, np.random.default_rng(0))
+    assert isinstance(found.share, Estimate)
+    assert found.rays == 6
+
+
+def test_a_bounded_feature_stays_where_it_is():
+    rows = np.random.default_rng(0).standard_normal((41, 5))
+    columns = [TableColumn(f"x{k}", (k,), low=-9.0 if k == 4 else -math.inf) for k in range(5)]
+    subject = subject_of(stumps(rows, (0, 1, 4)), rows, moving=tuple(columns))
+    found = families.orthants(subject, 0.99, 100, np.random.default_rng(0))
+    # Two features move: they agree with the third in one of four ways.
+    assert (found.share, found.rays) == (1 / 4, 4)
+
+
+def test_what_is_not_made_of_steps_has_no_orthants():
+    assert families.orthants(half_blind(), 0.99, 100, np.random.default_rng(0)) is None
+    assert not families.follow(half_blind(), families.axes(half_blind()), 0.99).constant

@@ -106,6 +106,11 @@ def _classifies(subject: Subject) -> bool:
     return subject.task == "classification"
 
 
+def _trained_by_gradients(subject: Subject) -> bool:
+    """Whether a classifier may be a network: no trees, neighbours or kernels in it."""
+    return _classifies(subject) and (not subject.exact or subject.network.differentiable)
+
+
 # Whom a remedy helps, and the remedy; in the order in which to try them.
 REMEDIES: tuple[tuple[Callable[[Subject], bool], Remedy], ...] = (
     (
@@ -129,7 +134,7 @@ REMEDIES: tuple[tuple[Callable[[Subject], bool], Remedy], ...] = (
         ),
     ),
     (
-        lambda subject: _classifies(subject) and subject.model.instances == 1,
+        lambda subject: _trained_by_gradients(subject) and subject.model.instances == 1,
         Remedy(
             "Ensemble",
             "Directions in which members end in different classes are no longer blind; where "
@@ -139,7 +144,7 @@ REMEDIES: tuple[tuple[Callable[[Subject], bool], Remedy], ...] = (
         ),
     ),
     (
-        _classifies,
+        _trained_by_gradients,
         Remedy(
             "Train against noise",
             "CEDA and ACET push the confident region away from the data; at infinity the network "
@@ -152,7 +157,7 @@ REMEDIES: tuple[tuple[Callable[[Subject], bool], Remedy], ...] = (
         lambda subject: _classifies(subject) and not subject.is_image,
         Remedy(
             "Radial basis functions",
-            "A network of another kind, with a radius beyond which every class is within "
+            "A model of another kind, with a radius beyond which every class is within "
             "epsilon of 1/K (Hein et al. 2019, Theorem 3.2).",
             True,
             "farfield train rbf --data FILE --label COLUMN -o rbf",

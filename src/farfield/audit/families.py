@@ -16,8 +16,10 @@ from torch import Tensor
 from farfield.audit.black_box import OUTMOST, Seen
 from farfield.audit.findings import Family, Share
 from farfield.audit.subject import Floats, Subject
+from farfield.errors import UnsupportedOperation
 from farfield.evaluate import Estimate, clopper_pearson
-from farfield.exact import FarField, SureFrom, blind_arcs
+from farfield.exact import FarField, SureFrom, blind_arcs, blind_orthants
+from farfield.exact.orthants import used_features
 from farfield.levels import SURE
 from farfield.scores import PROBABILITY_SCORES
 
@@ -29,6 +31,8 @@ BLOCK = 1 << 22
 WALKING = 2e10
 # Ensembles of more members than this get upper bounds instead of exact distances.
 MOST_WALKED = 10
+# So many orthants of a model of trees are counted, which takes seconds; of more, some are drawn.
+MOST_ORTHANTS = 1 << 16
 # How many directions of the circle are looked at for everything but its exact share.
 CIRCLE = 720
 SCORES = tuple(PROBABILITY_SCORES)
@@ -113,6 +117,39 @@ def whole_circle(subject: Subject, threshold: float) -> Family | None:
     return replace(shown, share=blind_arcs(subject.network, threshold).share)
 
 
+def orthants(
+    subject: Subject, threshold: float, count: int, rng: np.random.Generator
+) -> Family | None:
+    """Models of steps: all features at once, each up or down; exact if all ways were counted.
+
+    Far away a split sees only on which side its feature went, so that all directions of one
+    orthant end alike, however steep.
+    """
+    if not subject.exact or subject.piecewise or subject.is_image:
+        return None
+    try:
+        used = used_features(subject.network, torch.from_numpy(subject.is_free))
+    except UnsupportedOperation:
+        return None
+    moving = list(used)
+    if len(moving) < 2:
+        return None
+    ways = 1 << len(moving)
+    signs = (
+        np.arange(ways)[:, None] >> np.arange(len(moving)) & 1
+        if ways <= count
+        else rng.integers(0, 2, (count, len(moving)))
+    )
+    directions = np.tile(np.where(subject.is_free, subject.scale, 0.0), (len(signs), 1))
+    directions[:, moving] *= 2 * signs - 1
+    title = "All features at once, each up or down, from the median row"
+    rays = FamilyRays("orthants", title, subject.centre, directions, sampled=ways > count)
+    found = follow(subject, rays, threshold)
+    if count < ways <= MOST_ORTHANTS and subject.is_free.all():
+        return replace(found, share=blind_orthants(subject.network, threshold).share, rays=ways)
+    return found
+
+
 def towards(subject: Subject, name: str, title: str, rows: Floats, limit: int) -> FamilyRays | None:
     """From the mean of the data through given rows and on; bounded columns stay where they are."""
     chosen = rows[np.linspace(0, len(rows) - 1, min(limit, len(rows))).round().astype(int)]
@@ -173,6 +210,7 @@ def follow(subject: Subject, rays: FamilyRays, threshold: float) -> Family:
         scores={name: quantiles(facts[name], THREE) for name in SCORES},
         disagreeing=float(facts["disagreeing"].double().mean()),
         unanswered=float(facts["unanswered"].double().mean()),
+        constant=bool(facts["constant"].all()),
     )
 
 
@@ -197,6 +235,7 @@ def _facts(
             "exact": sure.exact,
             "disagreeing": disagreeing(far),
             "unanswered": far.cut if isinstance(far, Seen) else torch.zeros_like(far.label),
+            "constant": comes_to_rest(far),
         }
         found |= {name: far.score(name) for name in SCORES}
     return found
@@ -218,6 +257,13 @@ def regression_slopes(subject: Subject, far: FarField) -> tuple[Tensor, Tensor |
     if subject.network.one_logit:
         return far.slope[..., 1], None
     return far.slope[..., 0], far.slope[..., 1]
+
+
+def comes_to_rest(far: FarField | Seen) -> Tensor:
+    """``(rays,)`` whether all logits stay as they are from some distance on."""
+    if isinstance(far, Seen):
+        return torch.zeros_like(far.label, dtype=torch.bool)
+    return (far.slope == 0).all(dim=-1).all(dim=0) & far.reach.isfinite().all(dim=0)
 
 
 def disagreeing(far: FarField | Seen) -> Tensor:

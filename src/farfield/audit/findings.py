@@ -116,6 +116,7 @@ class Family:
             can only be evaluated, what was seen.
         unanswered: Share of rays on which a model that can only be evaluated gave no number at the
             outermost look; what is told of them is its last answer before.
+        constant: Whether nothing changes any more beyond the last switch, as of trees.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Family:
     disagreeing: float
     settled_exact: bool = True
     unanswered: float = 0.0
+    constant: bool = False
 
 
 @dataclass(frozen=True)

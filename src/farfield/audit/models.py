@@ -69,7 +69,7 @@ def load_model(model: Any, example: Any = None) -> LoadedModel:
     if isinstance(model, (list, tuple)):
         return _ensemble(list(model), f"{len(model)} models", example)
     if not isinstance(model, (str, os.PathLike)):
-        return _from_object(model, example, "object", type(model).__name__)
+        return _from_object(model, example, "object", _name_of(model))
     path = Path(model)
     if path.is_dir():
         return _ensemble(_files_in(path), str(path), example)
@@ -79,6 +79,18 @@ def load_model(model: Any, example: Any = None) -> LoadedModel:
         f"there is no model {os.fspath(model)!r}; name a file, a folder of files, or a factory "
         f"package.module:function. farfield reads {listed()}"
     )
+
+
+def _name_of(model: Any) -> str:
+    """What an object is called; a pipeline with what it ends in.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> _name_of(make_pipeline("passthrough", DecisionTreeClassifier()))
+    'Pipeline of DecisionTreeClassifier'
+    """
+    name, steps = type(model).__name__, getattr(model, "steps", None)
+    return f"{name} of {type(steps[-1][1]).__name__}" if name == "Pipeline" and steps else name
 
 
 def _from_file(path: Path, example: Any) -> LoadedModel:

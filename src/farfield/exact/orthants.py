@@ -175,8 +175,12 @@ class _FeatureDomain(JetDomain):
         self.features |= set(torch.nonzero(moving.any(dim=1)).flatten().tolist())
 
 
-def used_features(network: Network) -> tuple[int, ...]:
+def used_features(network: Network, moving: Tensor | None = None) -> tuple[int, ...]:
     """The features that the steps of a network look at.
+
+    Args:
+        network: Whose features.
+        moving: ``(inputs,)`` which of them move, all if ``None``; others stay, and do not count.
 
     Raises:
         UnsupportedOperation: If it is more than steps of single features, or looks at categories.
@@ -190,7 +194,8 @@ def used_features(network: Network) -> tuple[int, ...]:
                 name: tensor.double() if tensor.is_floating_point() else tensor
                 for name, tensor in group.instance(index).items()
             }
-            start = torch.cat([torch.eye(inputs), torch.zeros(1, inputs)]).double()
+            own = torch.eye(inputs) if moving is None else torch.diag(moving.float())
+            start = torch.cat([own, torch.zeros(1, inputs)]).double()
             domain = _FeatureDomain(inputs, start)
             with torch.no_grad():
                 value = Jet(start.reshape(-1, *network.input_shape))

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -248,8 +249,10 @@ class RowFunction:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the function was fitted with, as far as it tells."""
-        return 0
+        """How many numbers the function holds."""
+        tensors = [each for each in vars(self).values() if isinstance(each, Tensor)]
+        arrays = [each for each in vars(self).values() if isinstance(each, np.ndarray)]
+        return sum(each.numel() for each in tensors) + sum(each.size for each in arrays)
 
     @property
     def work(self) -> float:

@@ -20,8 +20,12 @@ def compute(case: Case) -> dict[str, Any]:
     """The families of directions."""
     advance = case.stage("directions")
     subject, threshold = case.subject, case.settings.threshold
-    circle = families.whole_circle(subject, threshold)
-    done = [] if circle is None else [circle]
+    drawn = np.random.default_rng([case.settings.seed, 1])
+    whole = (
+        families.whole_circle(subject, threshold),
+        families.orthants(subject, threshold, case.settings.directions, drawn),
+    )
+    done = [each for each in whole if each is not None]
     rays = [each for each in (*_own(case), *_towards(case)) if each is not None]
     for index, each in enumerate(rays):
         done.append(families.follow(subject, each, threshold))

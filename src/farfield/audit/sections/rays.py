@@ -11,6 +11,7 @@ from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
 from farfield.audit.findings import Ray
 from farfield.audit.subject import Floats, Subject
+from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, SureFrom, along
 from farfield.exact.ray.stretches import kinks
 from farfield.levels import SURE
@@ -23,6 +24,8 @@ STEPS = 160
 FEATURES, RANDOM = 4, 2
 # A ray of a network with more units than this is not walked exactly for a report.
 MOST_UNITS = 20_000
+# Nor one of trees with more thresholds and leaves than this: half a second.
+MOST_STEPS = 60_000
 # How many products of weights and values the last 99.9% of one ray may cost: a second.
 WALKING = 5e9
 
@@ -89,9 +92,14 @@ def _known(found: SureFrom, steps: float) -> float | None:
 
 def _first(subject: Subject, origin: Floats, direction: Floats) -> tuple[float | None, int | None]:
     """The exact first distance with 99.9% confidence, and how many pieces the ray has."""
-    if not subject.piecewise or units(subject) > MOST_UNITS:
+    if not subject.exact or units(subject) > MOST_UNITS:
         return None, None
-    lines = along(subject.network, origin[None], direction[None])
+    if not subject.piecewise and subject.weights > MOST_STEPS:
+        return None, None
+    try:
+        lines = along(subject.network, origin[None], direction[None])
+    except UnsupportedOperation:
+        return None, None
     return float(lines.first_reaching(SURE)[0]), int(lines.counts.sum())
 
 

@@ -115,6 +115,11 @@ class LaplaceProcess(RowFunction):
         kernel = self.rows.new_full((1, len(self.rows)), self.far)
         return self._of_kernel(kernel).to(slope).expand(len(slope), -1)
 
+    @property
+    def parameters(self) -> int:
+        """The rows, and a weight of each; all else follows from these."""
+        return self.rows.numel() + self.residual.numel()
+
     def _of_kernel(self, kernel: Tensor) -> Tensor:
         """Mean and variance of the latent function, then the integral by five error functions."""
         mean = kernel @ self.residual

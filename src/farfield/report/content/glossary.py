@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farfield.report.content.switches import comes_to_rest, switch_told
 from farfield.report.content.words import percent
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def words_used(audit: Audit) -> list[Entry]:
         (seen_to is None, "At infinity, the far field", FAR_FIELD),
         (seen_to is not None, "Seen", _seen(seen_to or 0.0)),
         (True, "Family of directions", FAMILY),
-        (seen_to is None, "Reach, the last switch", REACH),
+        (_switches(audit), "Reach, the last switch", _reach(audit)),
         (several, "Instance or member", INSTANCE),
         (True, "Exact", EXACT),
         (True, "Sampled, estimated", SAMPLED),
@@ -73,6 +74,16 @@ def _seen(seen_to: float) -> str:
         "This model could only be evaluated. Every ray was looked at in a few places, the last "
         f"{seen_to:,.0f} standard deviations out; between and beyond them nothing is known."
     )
+
+
+def _reach(audit: Audit) -> str:
+    """Of neurons or of splits: a report does not speak of what its model has none of."""
+    absent = "neuron, and no " if comes_to_rest(audit) else ", and no split of a tree,"
+    return REACH.replace(absent, "")
+
+
+def _switches(audit: Audit) -> bool:
+    return any(switch_told(family, audit) for family in audit.families)
 
 
 def _has_assumptions(audit: Audit) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
+from farfield.report.content.switches import made_of
 from farfield.report.content.words import (
     beyond,
     measured,
@@ -151,12 +152,12 @@ def opening(audit: Audit) -> list[str]:
     top = headline(audit)
     known = f" ({top.known})" if top.known else ""
     sampled = audit.verdict.seen_to is not None
-    made_of = "evaluated only" if sampled else plural(audit.model.parameters, "parameter")
+    holds = "evaluated only" if sampled else made_of(audit)
     members = f", {plural(audit.model.instances, 'member')}" if audit.model.instances > 1 else ""
     return [
         f"{top.badge}. {top.number} {top.of}{known}.",
         _name(audit.verdict.sentence, 1000),
-        f"{_name(audit.model.source)}{members}, {made_of}; "
+        f"{_name(audit.model.source)}{members}, {holds}; "
         f"{_name(audit.data.source)}, {plural(audit.data.rows, 'row')}, "
         f"{plural(audit.data.features, 'feature')}.",
         *(f"Note: {_name(note, 1000)}" for note in audit.data.notes),

@@ -30,6 +30,7 @@ from farfield.report.content.sections import (
     shown_rays,
     shown_surfaces,
 )
+from farfield.report.content.switches import beyond_told, comes_to_rest, made_of, switch_told
 from farfield.report.html.charts import bar, columns, spark, stack
 from farfield.report.html.payload import payload
 
@@ -144,8 +145,9 @@ def environment() -> Environment:
     made.globals.update(
         bar=bar, columns=columns, stack=stack, spark=spark, measured=words.measured,
         plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
-        settled_middle=settled_middle, is_telling=words.is_telling, far_end=words.far_end,
-        lasting=words.lasting,
+        settled_middle=settled_middle, made_of=made_of, switch_told=switch_told,
+        beyond_told=beyond_told, comes_to_rest=comes_to_rest, is_telling=words.is_telling,
+        far_end=words.far_end, lasting=words.lasting,
     )  # fmt: skip
     return made
 

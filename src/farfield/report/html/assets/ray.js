@@ -124,7 +124,7 @@
     const first = real(ray.first);
     const told = [`${score.name} along “${ray.name}”: ${written(real(score.values[0]))} at the start, ${written(real(score.limit))} ${payload.farEnd[1]}.`];
     if (score.key && ray.first !== null) told.push(first === Infinity ? "It never reaches 99.9%." : `It first reaches 99.9% at ${number(first)}.`);
-    if (score.key && ray.settled !== null && first !== Infinity) told.push(real(ray.settled) === Infinity ? `It is not there ${payload.farEnd[1]}.` : `It is there for good from ${most()}${number(real(ray.settled))} on.`);
+    if (score.key && ray.settled !== null && first !== Infinity) told.push(real(ray.settled) === Infinity ? `It is not ${ray.first === null ? "99.9%" : "there"} ${payload.farEnd[1]}.` : `It is ${ray.first === null ? "99.9%" : "there"} for good from ${most()}${number(real(ray.settled))} on.`);
     if (score.key && ray.final !== null && Number.isFinite(real(ray.final))) told.push(`The class is final from ${most()}${number(real(ray.final))} on.`);
     if (score.key && payload.rays.length > 1) told.push("Thin lines are the other rays; the dashed line is the confidence that counts as blind.");
     return told.join(" ");
