@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from farfield.estimate import Estimate
 from farfield.reproduce import every_model, every_model_measures, shifted_tables
-from farfield.reproduce.every_model_grid import Grid, change, natural, scaled
+from farfield.reproduce.every_model_grid import StudyGrid, change, natural, scaled
 from farfield.reproduce.every_model_measures import SCALED
 from farfield.reproduce.every_model_tables import all_tables, distance_told
 from farfield.reproduce.every_model_words import summary
@@ -46,7 +46,7 @@ def grid_of(cells):
     tables = list(dict.fromkeys(table for table, _ in cells))
     about = {"features": 2, "classes": 2, "train": 10, "test": 5, "foreign": {SCALED: 5}}
     models = list(dict.fromkeys(model for _, model in cells))
-    return Grid(tables, models, cells, dict.fromkeys(tables, about))
+    return StudyGrid(tables, models, cells, dict.fromkeys(tables, about))
 
 
 @pytest.mark.parametrize("name", ["breast cancer", "wine", "digits"])

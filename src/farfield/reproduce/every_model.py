@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from farfield.reproduce.every_model_grid import Grid
+from farfield.reproduce.every_model_grid import StudyGrid
 from farfield.reproduce.every_model_measures import describe, measure
 from farfield.reproduce.every_model_picture import picture
 from farfield.reproduce.every_model_tables import all_tables
@@ -68,7 +68,7 @@ def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """Say which models know: in words, in a picture, and in tables."""
     named = {(*name.split(": ", 1),): result for name, result in results.items()}
     cells = {(t, m): result for (t, m), result in named.items() if m != DATA}
-    grid = Grid(
+    grid = StudyGrid(
         [table for table in settings["tables"] if any(key[0] == table for key in cells)],
         [model for model in settings["models"] if any(key[1] == model for key in cells)],
         cells,

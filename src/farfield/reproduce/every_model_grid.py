@@ -20,7 +20,7 @@ KNOWN = ("exact", "at most", "seen")
 
 
 @dataclass(frozen=True)
-class Grid:
+class StudyGrid:
     """Results by table and model.
 
     Attributes:

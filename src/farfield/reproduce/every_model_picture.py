@@ -6,7 +6,7 @@ from typing import Any
 
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import tidy
-from farfield.reproduce.every_model_grid import Grid, scaled, value_of
+from farfield.reproduce.every_model_grid import StudyGrid, scaled, value_of
 from farfield.reproduce.findings import Figure
 
 CAPTION = (
@@ -21,12 +21,12 @@ BAR = "#fdd0a2"
 TEXT = 12
 
 
-def picture(grid: Grid) -> Figure:
+def picture(grid: StudyGrid) -> Figure:
     """Draw it."""
     return Figure("every-model", CAPTION, draw(grid))
 
 
-def draw(grid: Grid) -> Any:
+def draw(grid: StudyGrid) -> Any:
     """Models from the blindest, below, to those that never are."""
     blind = {model: value_of(grid.blind(model, "axes")) or 0.0 for model in grid.models}
     noticed = {model: grid.mean(model, scaled("before")) or 0.0 for model in grid.models}
@@ -41,7 +41,7 @@ def draw(grid: Grid) -> Any:
     return figure
 
 
-def _certain(axis: Any, grid: Grid, model: str, place: int, blind: float) -> None:
+def _certain(axis: Any, grid: StudyGrid, model: str, place: int, blind: float) -> None:
     own = grid.of(model)
     shares = [r["blind"]["axes"]["value"] for r in own if "axes" in r["blind"]]
     axis.barh(place, blind, color=BAR, height=0.7, label=None if place else "mean over tables")
@@ -56,7 +56,7 @@ def _certain(axis: Any, grid: Grid, model: str, place: int, blind: float) -> Non
         )  # fmt: skip
 
 
-def _noticed(axis: Any, grid: Grid, model: str, place: int) -> None:
+def _noticed(axis: Any, grid: StudyGrid, model: str, place: int) -> None:
     before, after = grid.mean(model, scaled("before")), grid.mean(model, scaled("after"))
     if before is not None and after is not None:
         axis.plot([before, after], [place, place], color="0.7", lw=2, zorder=1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from farfield.estimate import Estimate
-from farfield.reproduce.every_model_grid import Grid, Read, change, natural, scaled, value_of
+from farfield.reproduce.every_model_grid import Read, StudyGrid, change, natural, scaled, value_of
 from farfield.reproduce.every_model_measures import FAMILIES, FAR
 from farfield.reproduce.experiment import Result
 from farfield.reproduce.findings import ResultTable, Value
@@ -17,7 +17,7 @@ from farfield.reproduce.table_models import MOST_ROWS
 GUARDED = 2
 
 
-def all_tables(grid: Grid) -> list[ResultTable]:
+def all_tables(grid: StudyGrid) -> list[ResultTable]:
     """Every table of the page, in its order."""
     return [
         models(grid),
@@ -29,7 +29,7 @@ def all_tables(grid: Grid) -> list[ResultTable]:
     ]
 
 
-def models(grid: Grid) -> ResultTable:
+def models(grid: StudyGrid) -> ResultTable:
     """One row for each kind, as trained, and the most accurate ones guarded."""
     columns = [
         "model", "followed exactly on", "accuracy", "Brier score", "NLL", "blind: one feature",
@@ -49,7 +49,7 @@ def models(grid: Grid) -> ResultTable:
     return ResultTable("models", caption, columns, rows)
 
 
-def _as_trained(grid: Grid, model: str) -> list[Value]:
+def _as_trained(grid: StudyGrid, model: str) -> list[Value]:
     own = grid.of(model)
     mean = partial(grid.mean, model)
     return [
@@ -65,7 +65,7 @@ def _as_trained(grid: Grid, model: str) -> list[Value]:
     ]
 
 
-def _guarded(grid: Grid, model: str) -> list[Value]:
+def _guarded(grid: StudyGrid, model: str) -> list[Value]:
     own = [result for result in grid.of(model) if "after" in result]
     mean = partial(grid.mean, model)
     proven = _proven(grid, model)
@@ -83,11 +83,11 @@ def _guarded(grid: Grid, model: str) -> list[Value]:
     ]
 
 
-def _proven(grid: Grid, model: str) -> int:
+def _proven(grid: StudyGrid, model: str) -> int:
     return sum(bool(result.get("proven")) for result in grid.of(model))
 
 
-def guards(grid: Grid) -> ResultTable:
+def guards(grid: StudyGrid) -> ResultTable:
     """What a guard changes."""
     columns = [
         "model", "proven on", "test rows unchanged", "Brier change", "NLL change",
@@ -126,7 +126,7 @@ def _where_guarded(read: Read) -> Read:
     return lambda result: read(result) if "after" in result else None
 
 
-def features_alone(grid: Grid) -> ResultTable:
+def features_alone(grid: StudyGrid) -> ResultTable:
     """The blind share of features alone, table by table."""
     rows: list[list[Value]] = [
         [model, *(_blind_alone(grid.cells.get((table, model))) for table in grid.tables)]
@@ -146,7 +146,7 @@ def _blind_alone(result: Result | None) -> Value:
     return _between(share) if "low" in share else float(share["value"])
 
 
-def shifts(grid: Grid) -> ResultTable:
+def shifts(grid: StudyGrid) -> ResultTable:
     """AUROC on every shift, as trained and guarded."""
     rows: list[list[Value]] = []
     for table, shift in _foreign(grid):
@@ -168,7 +168,7 @@ def shifts(grid: Grid) -> ResultTable:
     return ResultTable("shifts", caption, ["table", "foreign rows", *grid.models], rows)
 
 
-def intervals(grid: Grid) -> ResultTable:
+def intervals(grid: StudyGrid) -> ResultTable:
     """The same, one row each, with intervals."""
     rows: list[list[Value]] = []
     for table, shift in _foreign(grid):
@@ -183,7 +183,7 @@ def intervals(grid: Grid) -> ResultTable:
     return ResultTable("intervals", caption, columns, rows)
 
 
-def _foreign(grid: Grid) -> Sequence[tuple[str, str]]:
+def _foreign(grid: StudyGrid) -> Sequence[tuple[str, str]]:
     return list(
         dict.fromkeys(
             (table, name)
@@ -193,7 +193,7 @@ def _foreign(grid: Grid) -> Sequence[tuple[str, str]]:
     )
 
 
-def data(grid: Grid) -> ResultTable:
+def data(grid: StudyGrid) -> ResultTable:
     """What the tables are, and how many rows models were trained on."""
     rows: list[list[Value]] = []
     for table in grid.tables:

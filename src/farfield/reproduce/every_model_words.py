@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from farfield.reproduce.every_model_grid import Grid, Read, change, natural, scaled, value_of
+from farfield.reproduce.every_model_grid import Read, StudyGrid, change, natural, scaled, value_of
 from farfield.reproduce.every_model_tables import GUARDED, distance_told
 from farfield.reproduce.findings import PaperComparison
 
@@ -19,7 +19,7 @@ THEOREMS = {
 SAME = 0.0005
 
 
-def summary(grid: Grid) -> list[str]:
+def summary(grid: StudyGrid) -> list[str]:
     """Answer: who becomes certain, who notices, what a guard changes, and at what price."""
     sentences = [
         *_certain(grid),
@@ -32,7 +32,7 @@ def summary(grid: Grid) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _certain(grid: Grid) -> list[str]:
+def _certain(grid: StudyGrid) -> list[str]:
     """Who becomes certain when one feature goes far away."""
     blind = _known({model: value_of(grid.blind(model, "axes")) for model in grid.models})
     groups = (
@@ -52,7 +52,7 @@ def _certain(grid: Grid) -> list[str]:
     return [lead, *told]
 
 
-def _distances(grid: Grid) -> list[str]:
+def _distances(grid: StudyGrid) -> list[str]:
     """How soon."""
     found = {model: grid.sure_from(model) for model in grid.models}
     finite = {m: each for m, each in found.items() if each and each[0] < float("inf")}
@@ -65,7 +65,7 @@ def _distances(grid: Grid) -> list[str]:
     ]
 
 
-def _noticed(grid: Grid) -> list[str]:
+def _noticed(grid: StudyGrid) -> list[str]:
     """Who notices foreign rows."""
     sentences = []
     for read, what in (
@@ -86,7 +86,7 @@ def _noticed(grid: Grid) -> list[str]:
     return sentences
 
 
-def _guarded(grid: Grid) -> list[str]:
+def _guarded(grid: StudyGrid) -> list[str]:
     """What a guard changes, and at what price."""
     made = sum("after" in result for result in grid.cells.values())
     proven = sum(bool(result.get("proven")) for result in grid.cells.values())
@@ -115,7 +115,7 @@ def _guarded(grid: Grid) -> list[str]:
     return [" ".join(parts)]
 
 
-def _most_accurate(grid: Grid) -> list[str]:
+def _most_accurate(grid: StudyGrid) -> list[str]:
     """The models one would have taken anyway, before and after."""
     told = []
     for model in grid.best(GUARDED):
@@ -132,7 +132,7 @@ def _most_accurate(grid: Grid) -> list[str]:
     ]
 
 
-def _not_exact(grid: Grid) -> list[str]:
+def _not_exact(grid: StudyGrid) -> list[str]:
     """What was only seen."""
     asked = sorted({model for (_, model), result in grid.cells.items() if not result["exact"]})
     if not asked:
@@ -140,7 +140,7 @@ def _not_exact(grid: Grid) -> list[str]:
     return [f"Only looked at, on some table: {', '.join(asked)}."]
 
 
-def compare(grid: Grid) -> list[PaperComparison]:
+def compare(grid: StudyGrid) -> list[PaperComparison]:
     """What theorems say of kinds of models, beside what was found."""
     found = []
     for model, (claimed, source) in THEOREMS.items():
@@ -161,7 +161,7 @@ def compare(grid: Grid) -> list[PaperComparison]:
     return found
 
 
-def _range(grid: Grid, read: Read) -> tuple[float, float] | None:
+def _range(grid: StudyGrid, read: Read) -> tuple[float, float] | None:
     found = _known({model: grid.mean(model, read) for model in grid.models})
     return (min(found.values()), max(found.values())) if found else None
 
