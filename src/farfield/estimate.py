@@ -39,6 +39,15 @@ class Estimate:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}] at {100 * self.level:g}%"
 
 
+def value_of(number: float | Estimate) -> float:
+    """The number itself, exact or estimated.
+
+    >>> value_of(0.5), value_of(clopper_pearson(1, 2))
+    (0.5, 0.5)
+    """
+    return number.value if isinstance(number, Estimate) else number
+
+
 def check_level(level: float) -> None:
     """Refuse a confidence level outside of (0, 1)."""
     if not 0.0 < level < 1.0:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from farfield.audit.families import share_value
 from farfield.audit.findings import Family, Health, Remedy, Task, Verdict
 from farfield.audit.given_guard import AnyGuard
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
+from farfield.estimate import value_of
 
 # On the data of its own training, no sensible model is so much more confident than accurate.
 OVERCONFIDENT = 0.25
@@ -63,8 +63,8 @@ def verdict(
     if not found:
         sentence = "Every feature is bounded or categorical: there is no far away to be blind in."
         return _judged(settings, 0.0, "none", sentence, seen_to)
-    worst = max(found, key=lambda family: share_value(family.share))
-    blind = share_value(worst.share)
+    worst = max(found, key=lambda family: value_of(family.share))
+    blind = value_of(worst.share)
     directions = f"{blind:.1%} of the directions" if blind < 1 else "every direction"
     where = f"in {directions} ({worst.title[0].lower()}{worst.title[1:]})"
     sure = f"at least {settings.threshold:.0%} sure of one class"

@@ -17,7 +17,7 @@ from farfield.audit.black_box import OUTMOST, Seen
 from farfield.audit.findings import Family, Share
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import UnsupportedOperation
-from farfield.evaluate import Estimate, clopper_pearson
+from farfield.evaluate import clopper_pearson
 from farfield.exact import FarField, SureFrom, blind_arcs, blind_orthants
 from farfield.exact.orthants import used_features
 from farfield.levels import SURE
@@ -323,11 +323,6 @@ def order_statistics(rows: Tensor, levels: tuple[float, ...]) -> Tensor:
 def quantiles(values: Tensor, levels: tuple[float, ...]) -> tuple[float, ...]:
     """Order statistics, so that infinite values stay infinite; NaN counts as the largest."""
     return tuple(order_statistics(values[None], levels)[0].tolist())
-
-
-def share_value(share: Share) -> float:
-    """The number itself, exact or estimated."""
-    return share.value if isinstance(share, Estimate) else share
 
 
 def share_of(subject: Subject, blind: Tensor, *, sampled: bool) -> Share:

@@ -18,7 +18,7 @@ from farfield.exact.certify import settle_exactly, winner_proven
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
 from farfield.exact.sides import SideDomain, approached_jump
-from farfield.exact.walking import check_rays, keep_memory
+from farfield.exact.walking import check_rays, cut_rows, keep_memory
 from farfield.graph.network import InstanceGroup, Network, chunks
 from farfield.graph.program import Program, Step, walk
 
@@ -78,7 +78,7 @@ def at_infinity(
             jump = approached_jump(group.program, group.instance(0))
             magnitudes = Magnitudes(list(group.shared.values())) if certify else None
             for part in chunks(rays, group, factor=2):
-                pair = torch.cat([_cut(directions, part, rays), _cut(origins, part, rays)])
+                pair = torch.cat([cut_rows(directions, part, rays), cut_rows(origins, part, rays)])
                 walked = _walk_group(group, pair, magnitudes, jump is not None)
                 _store(far, network, group, part, walked)
                 undecided[group.where, part] = walked.undecided
@@ -174,10 +174,6 @@ def _as_logarithms(slope: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         raise AssertionError("probabilities cannot grow")
     leading = p > 0
     return torch.log(torch.where(leading, p, 1.0)), leading
-
-
-def _cut(rows: Tensor, part: slice, rays: int) -> Tensor:
-    return rows[part] if len(rows) == rays else rows.expand(part.stop - part.start, *rows.shape[1:])
 
 
 def _walk_group(

@@ -49,6 +49,13 @@ def check_rays(
     return origins, directions
 
 
+def cut_rows(rows: Tensor, part: slice, count: int) -> Tensor:
+    """A part of so many rows, or as many copies of the one row that stands for all."""
+    if len(rows) == count:
+        return rows[part]
+    return rows.expand(part.stop - part.start, *rows.shape[1:])
+
+
 def keep_memory() -> None:
     """Let the C library keep freed memory instead of returning it to the system each time.
 

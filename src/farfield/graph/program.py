@@ -262,3 +262,12 @@ def taint(program: Program) -> Program:
             varying.add(step.name)
         steps.append(replace(step, constant=step.name not in varying))
     return program.with_steps(tuple(steps))
+
+
+def tensors_in(tree: Any) -> Iterator[Tensor]:
+    """All tensors within lists, tuples and dictionaries."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, (list, tuple, dict)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from tensors_in(item)

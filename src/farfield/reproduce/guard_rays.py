@@ -16,10 +16,10 @@ from farfield.audit.families import (
     axes,
     follow,
     random_directions,
-    share_value,
 )
 from farfield.audit.subject import Subject
 from farfield.data import TableColumn
+from farfield.estimate import value_of
 from farfield.levels import BLIND
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.rival import Rays, Rival, in_batches
@@ -42,7 +42,7 @@ def blindness(task: GuardTask, rival: Rival, directions: int) -> dict[str, float
     if rival.far is None:
         seen = replace(_subject(task), model=_asked(task, rival))
         families = rays(task, directions).values()
-        return {each.name: share_value(follow(seen, each, BLIND).share) for each in families}
+        return {each.name: value_of(follow(seen, each, BLIND).share) for each in families}
     if rival.by_confidence:
         return _shares(task, directions, rival.far, lambda found: found >= BLIND)
     usual = _usual(task, rival)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
+from torch import Tensor
 
 from farfield.data.image_files import read_idx
+from farfield.objectives.noise import noise_for
 from farfield.reproduce.shifted_tables import (
     FILES,
     ROWS,
@@ -59,6 +62,18 @@ class GuardTask(ShiftedTable):
             return np.full(X.shape[1:], self.box[1] - self.box[0])
         deviations: Floats = X.std(axis=0)
         return deviations
+
+    @cached_property
+    def standard(self) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of every input; one where it never varies."""
+        X = torch.from_numpy(self.train[0])
+        scale = X.std(dim=0)
+        return X.mean(dim=0), torch.where(scale > 0, scale, torch.ones_like(scale))
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Noise like CEDA's, ``(count, *input)``, to train against: never a foreign set."""
+        X = torch.from_numpy(self.train[0])
+        return noise_for(X.ndim - 1)(X, count, generator)
 
     def far(self) -> dict[str, Floats]:
         """Inputs far away: one feature of each test row times a factor, and noise."""

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from farfield.audit.case import Case
-from farfield.audit.families import share_value
 from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
 from farfield.audit.given_guard import AnyGuard, guarded
 from farfield.audit.subject import Floats, Subject
+from farfield.estimate import value_of
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
 from farfield.guard.falsify import falsify
@@ -99,7 +99,7 @@ def _guard(case: Case) -> tuple[AnyGuard, NDArray[np.bool_]]:
 def _blindness(case: Case, safe: AnyGuard, found: Sequence[Family]) -> dict[str, Pair]:
     """The blind shares of all families; with the guard every direction ends at ``1 / K``."""
     after = float(1 / safe.certificate.classes >= case.settings.threshold)
-    return {f"blind: {each.name}": (share_value(each.share), after) for each in found}
+    return {f"blind: {each.name}": (value_of(each.share), after) for each in found}
 
 
 def _features(

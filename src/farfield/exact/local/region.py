@@ -23,6 +23,7 @@ from farfield.exact.local import polytope
 from farfield.exact.local.facets import FacetDomain, PointDomain
 from farfield.exact.local.jacobian import jacobian, reverse_chunks
 from farfield.exact.piecewise import pick_instance, require_piecewise_affine
+from farfield.exact.walking import cut_rows
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
 from farfield.graph.rows import as_rows
@@ -95,7 +96,7 @@ class Region:
         count = max(len(rows), len(self))
         result = torch.ones(count, dtype=torch.bool, device=self.x.device)
         for part in self._chunks(count, 2):
-            x, goal = _cut(self.x, part, count), _cut(rows, part, count)
+            x, goal = cut_rows(self.x, part, count), cut_rows(rows, part, count)
             for (there, here), keep in self._facets(x, goal[None], values=2):
                 slack = tolerance * (here.abs() + (there - here).abs())
                 result[part] &= ((there <= slack) | ~keep).all(dim=1)
@@ -116,7 +117,7 @@ class Region:
         count = max(len(rows), len(self))
         result = self.x.new_full((count,), torch.inf)
         for part in self._chunks(count, 2):
-            x, goal = _cut(self.x, part, count), _cut(rows, part, count)
+            x, goal = cut_rows(self.x, part, count), cut_rows(rows, part, count)
             for (change, value), keep in self._facets(x, goal[None]):
                 t = (-value / change).masked_fill(~(change > 0) | ~keep, torch.inf)
                 result[part] = torch.minimum(result[part], _least(t))
@@ -213,12 +214,6 @@ class Region:
 def _least(values: Tensor) -> Tensor:
     """The smallest of each row; infinite where there is none."""
     return torch.cat([values, values.new_full((len(values), 1), torch.inf)], dim=1).amin(dim=1)
-
-
-def _cut(rows: Tensor, part: slice, count: int) -> Tensor:
-    return (
-        rows[part] if len(rows) == count else rows.expand(part.stop - part.start, *rows.shape[1:])
-    )
 
 
 def linearize(network: Network, x: Any, *, instance: int | None = None) -> Region:

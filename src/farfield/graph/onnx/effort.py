@@ -7,7 +7,7 @@ cheaper; every candidate of a maximum is a step of its own in the walk, and dear
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from farfield.graph.padded_pooling import padded_max_pool
 from farfield.graph.pooling import MAX_POOLS, per_dimension
+from farfield.graph.program import tensors_in
 
 aten = torch.ops.aten
 STEP, CANDIDATE, PRODUCTS = 2**6, 2**12, 8
@@ -32,7 +33,7 @@ def effort(target: Callable[..., Any], args: Sequence[Any], result: Tensor, rows
         rows: The length that stands for the number of rows.
     """
     made = _size(result, rows)
-    read = sum(_size(tensor, rows) for tensor in _tensors(args))
+    read = sum(_size(tensor, rows) for tensor in tensors_in(args))
     if target is aten.convolution.default:
         per_weight = _size(args[0], rows) if args[6] else made
         taps = int(args[1].numel()) // max(1, int(args[1].shape[0]))
@@ -70,11 +71,3 @@ def _contracted(equation: str, operands: Sequence[Tensor], rows: int) -> int:
 
 def _size(tensor: Tensor, rows: int) -> int:
     return math.prod(length for length in tensor.shape if length != rows)
-
-
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _tensors(item)

@@ -7,12 +7,14 @@ are the broadcast shapes of their inputs, so they are written down here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
+
+from farfield.graph.program import tensors_in
 
 aten = torch.ops.aten
 ELEMENTWISE = frozenset(
@@ -77,7 +79,7 @@ def outline(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
         ValueError: If the inputs do not fit; PyTorch raises errors of its own kinds as well.
     """
     if target in ELEMENTWISE:
-        shapes = {tuple(tensor.shape) for tensor in _tensors(args)}
+        shapes = {tuple(tensor.shape) for tensor in tensors_in(args)}
         return _empty(shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes))
     if target in _SHAPES:
         return _empty(_SHAPES[target](*args))
@@ -85,14 +87,6 @@ def outline(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
         target = aten.sum.dim_IntList
     result: Tensor = target(*args, **kwargs)
     return result
-
-
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _tensors(item)
 
 
 def _empty(shape: Sequence[int]) -> Tensor:
@@ -109,7 +103,7 @@ def _linear(value: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[
 
 def _batch_norm(value: Tensor, *statistics: Any) -> tuple[int, ...]:
     channels = value.shape[1] if value.ndim > 1 else -1
-    for tensor in _tensors(statistics):
+    for tensor in tensors_in(statistics):
         if tuple(tensor.shape) != (channels,):
             raise ValueError(f"statistics of shape {tuple(tensor.shape)} do not fit {_free(value)}")
     return tuple(value.shape)

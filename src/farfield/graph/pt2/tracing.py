@@ -7,7 +7,7 @@ against the operation's own signature, and each step is paid for before the next
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from operator import getitem
 from typing import Any
@@ -27,6 +27,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from farfield import budget
 from farfield.budget import Budget
 from farfield.errors import CaptureError, UnsupportedOperation
+from farfield.graph.program import tensors_in
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.operations import check_pieces, operations, window, work
 from farfield.graph.pt2.weights import DTYPES, STRIDED
@@ -117,7 +118,7 @@ class Tracing:
         check_pieces(target, bound, len(names), where)
         with self._mode, enable_python_dispatcher():  # as torch.export itself does
             result = target(*values, **options)
-        tensors = list(_tensors((values, options)))
+        tensors = list(tensors_in((values, options)))
         self._work.spend(work(target, tensors, window(bound), result), where)
         self._pay(where, result)
         name = node.name or (names[0] if len(names) == 1 else None)
@@ -164,7 +165,7 @@ class Tracing:
 
     def _pay(self, where: str, result: Any) -> None:
         """Pay for holding one row of a value."""
-        for tensor in _tensors(result):
+        for tensor in tensors_in(result):
             lengths = [length for length in tensor.shape if isinstance(length, int)]
             self._bytes.spend(prod(lengths) * tensor.dtype.itemsize, where)
 
@@ -248,17 +249,6 @@ def _names(node: schema.SavedNode, where: str) -> list[str]:
 def _values(tree: Any) -> Any:
     """Nodes replaced by their tensors without data."""
     return map_arg(tree, lambda node: node.meta["val"])
-
-
-def _tensors(tree: Any) -> Iterator[Tensor]:
-    if isinstance(tree, Tensor):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _tensors(item)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            yield from _tensors(item)
 
 
 def _meta(metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from farfield.estimate import value_of
 from farfield.report.content.sections import Limits, is_bound
 from farfield.report.content.words import (
     beyond,
@@ -13,7 +14,6 @@ from farfield.report.content.words import (
     far_end,
     is_telling,
     lasting,
-    middle,
     number,
     percent,
     plural,
@@ -97,7 +97,7 @@ def feature_rows(audit: Audit, limits: Limits) -> list[FeatureRow]:
 
 
 def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:
-    blind = [middle(end.blind) for end in (feature.down, feature.up) if end is not None]
+    blind = [value_of(end.blind) for end in (feature.down, feature.up) if end is not None]
     known = [each for each in blind if not math.isnan(each)]
     low, high = feature.low, feature.high
     return FeatureRow(
@@ -199,7 +199,7 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
     facts = {
         "Where it ends": bounded or far_end(seen_to),
         "Class there": f"{shorten(visible(end.label), 60)} ({percent(end.share)} of rows)",
-        "Confidence there (lowest, middle, highest)": f"{low}, {median}, {high}",
+        "Confidence there (lowest, highest)": f"{low}, {median}, {high}",
         f"Rows that end {percent(audit.verdict.threshold)} sure or more": share(end.blind),
     }
     if audit.model.instances > 1:

@@ -164,11 +164,6 @@ def share(value: float | Estimate) -> str:
     return percent(value)
 
 
-def middle(value: float | Estimate) -> float:
-    """The number itself, whether it was counted or sampled."""
-    return value.value if isinstance(value, Estimate) else value
-
-
 def measured(name: str, value: Estimate) -> tuple[str, str]:
     """A number of the model's health, and its interval."""
     write = percent if name in SHARES else number

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from farfield.estimate import value_of
 from farfield.files import replacing
 from farfield.report.content import words
 from farfield.report.content.features import feature_rows
@@ -133,7 +134,7 @@ def environment() -> Environment:
         number=words.number,
         distance=words.distance,
         share=words.share,
-        middle=words.middle,
+        middle=value_of,
         beyond=words.beyond,
         score=lambda name: words.shorten(words.visible(words.score_title(name))),
         metric=lambda name: words.shorten(words.visible(words.metric_title(name))),

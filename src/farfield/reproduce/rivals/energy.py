@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
-from farfield.reproduce.rivals.noise import draw, standard
 from farfield.reproduce.rivals.rival import Rival
 
 STEPS, ROWS, RATE, WEIGHT = 400, 128, 1e-3, 0.1
@@ -40,7 +39,7 @@ def energy(base: Base) -> Rival:
 def energy_tuned(base: Base, task: GuardTask, seed: int) -> Rival:
     """Fine-tune a multilayer perceptron, then rank by its energy."""
     generator = torch.Generator().manual_seed(seed)
-    mean, scale = (each.float() for each in standard(task))
+    mean, scale = (each.float() for each in task.standard)
     X, y = torch.from_numpy(task.train[0]).float(), torch.from_numpy(task.train[1])
     net = _standardised(base.model.module_, mean, scale)
     with torch.no_grad():
@@ -49,7 +48,7 @@ def energy_tuned(base: Base, task: GuardTask, seed: int) -> Rival:
     for _ in range(STEPS):
         places = torch.randint(len(X), (ROWS,), generator=generator)
         logits = net((X[places] - mean) / scale)
-        foreign = net((draw(task, ROWS, generator).float() - mean) / scale)
+        foreign = net((task.draw(ROWS, generator).float() - mean) / scale)
         inside, outside = (-torch.logsumexp(each, dim=1) for each in (logits, foreign))
         above = F.relu(inside - usual).square().mean()
         below = F.relu((usual + MARGIN) - outside).square().mean()

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
-from farfield.reproduce.rivals.noise import standard
 from farfield.reproduce.rivals.rival import Rival, of_probabilities
 
 # Polytopes are those of so many training rows; a quarter as many choose the power.
@@ -32,7 +31,7 @@ def kdg(base: Base, task: GuardTask, seed: int) -> Rival:
     """Replace the pieces of a multilayer perceptron; rows set apart choose the power."""
     generator = torch.Generator().manual_seed(seed)
     X, y = torch.from_numpy(task.train[0]), torch.from_numpy(task.train[1])
-    mean, scale = standard(task)
+    mean, scale = task.standard
     order = torch.randperm(len(X), generator=generator)
     count = min(MOST, len(X) * 4 // 5)
     chosen, apart = order[:count], order[count : count + MOST // 4]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
-from farfield.reproduce.rivals.noise import standard
 from farfield.reproduce.rivals.rival import Rival
 
 NEIGHBOURS = 10
@@ -36,7 +35,7 @@ def nearest(base: Base, task: GuardTask, seed: int) -> Rival:
 
 def nearest_inputs(task: GuardTask, seed: int) -> Rival:
     """Rank by the distance to the k-th neighbour among standardised rows."""
-    mean, scale = standard(task)
+    mean, scale = task.standard
     X = torch.from_numpy(task.train[0])
     data = ((X[_sample(task, seed)] - mean) / scale).flatten(1)
 

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
-from farfield.reproduce.rivals.noise import draw
 from farfield.reproduce.rivals.rival import Rival, in_batches, of_probabilities
 
 STEPS, ROWS, RATE = 600, 256, 1e-2
@@ -49,7 +48,7 @@ def _train(base: Base, task: GuardTask, seed: int) -> tuple[Tensor, Tensor, Tens
     generator = torch.Generator().manual_seed(seed)
     images = task.train[0].ndim > 2
     inside = base.known
-    foreign = in_batches(base.features, draw(task, NOISE // (4 if images else 1), generator))
+    foreign = in_batches(base.features, task.draw(NOISE // (4 if images else 1), generator))
     labels = torch.from_numpy(task.train[1])
     usual = inside.square().mean().clamp(min=1e-12)
     growth = torch.full((inside.shape[1],), -3.0, dtype=torch.float64) - usual.log()

@@ -19,7 +19,6 @@ from farfield.graph import capture
 from farfield.guard.penultimate import split_last_layer
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
-from farfield.reproduce.rivals.noise import draw, standard
 from farfield.reproduce.rivals.rival import Rival, of_probabilities
 
 HIDDEN, STEPS, ROWS, RATE = 64, 600, 128, 3e-3
@@ -95,13 +94,13 @@ def prood(base: Base, task: GuardTask, seed: int) -> Rival:
 
 def _train(task: GuardTask, seed: int) -> nn.Sequential:
     generator = torch.Generator().manual_seed(seed)
-    mean, scale = standard(task)
+    mean, scale = task.standard
     net = Discriminator(mean, scale, generator)
     X = torch.from_numpy(task.train[0]).float()
     optimizer = torch.optim.Adam(net.parameters(), RATE)
     for _ in range(STEPS):
         rows = X[torch.randint(len(X), (ROWS,), generator=generator)]
-        foreign = draw(task, ROWS, generator).float()
+        foreign = task.draw(ROWS, generator).float()
         inside = F.softplus(-net(rows)).mean()
         outside = F.softplus(net.largest(foreign, BALL)).mean()
         optimizer.zero_grad()

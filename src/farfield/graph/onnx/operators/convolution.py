@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
+from farfield.graph.onnx.operators.arithmetic import operand
 from farfield.graph.onnx.operators.padding import Windows, read_windows, share
-from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
+from farfield.graph.onnx.trace import ProgramBuilder, Refusal
 
 aten = torch.ops.aten
 
@@ -16,7 +17,7 @@ aten = torch.ops.aten
 @operator("Conv")
 def convolution(trace: ProgramBuilder, node: Node) -> Any:
     """Convolution in 1, 2 or 3 dimensions."""
-    value, weight, bias = node[0], _float(node[1]), node.optional(2)
+    value, weight, bias = node[0], operand(node[1]), node.optional(2)
     windows = read_windows(node, value.shape[2:], weight.shape[2:])
     padding = list(windows.begin)
     if windows.begin != windows.end:
@@ -26,7 +27,7 @@ def convolution(trace: ProgramBuilder, node: Node) -> Any:
         aten.convolution.default,
         value,
         weight,
-        None if bias is None else _float(bias),
+        None if bias is None else operand(bias),
         list(windows.strides),
         padding,
         list(windows.dilations),
@@ -39,7 +40,7 @@ def convolution(trace: ProgramBuilder, node: Node) -> Any:
 @operator("ConvTranspose")
 def transposed_convolution(trace: ProgramBuilder, node: Node) -> Any:
     """Transposed convolution; padding crops the result."""
-    value, weight, bias = node[0], _float(node[1]), node.optional(2)
+    value, weight, bias = node[0], operand(node[1]), node.optional(2)
     plain = {key: item for key, item in node.attributes.items() if key != "auto_pad"}
     windows = read_windows(
         Node(node.operator, node.version, node.inputs, plain, node.outputs),
@@ -55,7 +56,7 @@ def transposed_convolution(trace: ProgramBuilder, node: Node) -> Any:
         aten.convolution.default,
         value,
         weight,
-        None if bias is None else _float(bias),
+        None if bias is None else operand(bias),
         list(windows.strides),
         list(begin) if symmetric else [0] * windows.dims,
         list(windows.dilations),
@@ -116,7 +117,3 @@ def batch_norm(trace: ProgramBuilder, node: Node) -> Any:
         epsilon,
         False,
     )
-
-
-def _float(value: Value) -> Value:
-    return as_float(value) if isinstance(value, Known) else value
