@@ -24,6 +24,7 @@ from farfield.exact.ray.line import walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
 from farfield.exact.ray.loss import Loss, others
 from farfield.exact.ray.rays import Rays
+from farfield.exact.ray.tree_back import TreeBack
 from farfield.graph.network import Network
 
 # Each stretch begins at this share of where it ends, the last one at the origin.
@@ -63,15 +64,15 @@ class WalkBack:
         """Walk until every place is found, or the budget is spent."""
         plain: list[tuple[int, LineWalk]] = []
         jumping: list[tuple[int, JumpBack]] = []
-        for place, walk in walks(self.network, None, BUDGET):
-            if not bool(self.open[place].any()):
-                continue
-            if isinstance(walk, JumpWalk):
-                back = JumpBack(walk, self._rays(), self.label[place], self.loss)
-                jumping.append((place, back))
-            else:
-                plain.append((place, walk))
         try:
+            for place, walk in walks(self.network, None, BUDGET):
+                if not bool(self.open[place].any()):
+                    continue
+                if not isinstance(walk, JumpWalk):
+                    plain.append((place, walk))
+                elif not self._trees(place, walk):
+                    back = JumpBack(walk, self._rays(), self.label[place], self.loss)
+                    jumping.append((place, back))
             for stretch in range(STRETCHES):
                 share = SHARE if stretch < STRETCHES - 1 else 0.0
                 for place, each in plain:
@@ -89,6 +90,24 @@ class WalkBack:
             for values in (self.origins, self.directions)
         )
         return origins, directions
+
+    def _trees(self, place: int, walk: JumpWalk) -> bool:
+        """Follow the open rays of an instance that is an ensemble of trees; whether it is one."""
+        back = TreeBack.of(walk)
+        if back is None:
+            return False
+        every = torch.nonzero(self.open[place]).flatten()
+        for rows in every.split(back.size):
+            self.budget -= len(rows) * back.work
+            if self.budget < 0:
+                raise Spent
+            origins, directions = (each[rows] for each in self._rays())
+            high, label = self.t[place, rows], self.label[place, rows]
+            last = back.last_loss(origins, directions, high, label, self.loss)
+            if last is None:
+                return False
+            self._note(place, rows, torch.zeros_like(high), last)
+        return True
 
     def _jumps(self, place: int, back: JumpBack) -> None:
         """Walk the next stretch of every open ray of an instance that jumps."""
