@@ -14,7 +14,7 @@ import numpy as np
 
 from farfield.exact.planar.polygons import Floats, Integers, Mask, Polygons, halves, join, signed
 
-# How many numbers a test of all lines on all corners may hold at a time.
+# How many numbers a test of all lines on all polygons may hold at a time.
 BLOCK = 1 << 21
 UNLIMITED = 1 << 62
 OpenPairs = Callable[[Floats, Integers, Integers], Mask]
@@ -106,22 +106,25 @@ def _between(
 
 
 def _crossed(polygons: Polygons, lines: Floats) -> tuple[Integers, Integers]:
-    """Pairs of a polygon and a line that may cross it, ordered by polygon."""
-    count = lines.shape[2]
-    most = polygons.corners.shape[1]
-    step = max(1, BLOCK // max(1, count * most))
+    """Pairs of a polygon and a line that may cross it, ordered by polygon.
+
+    A line that crosses a polygon crosses the rectangle around it, and by more than roundings, as
+    corners close to a line are on it (:func:`signed`). The corners are asked later.
+    """
+    low, high = polygons.corners.min(axis=1), polygons.corners.max(axis=1)
+    x, y = (low + (high - low) / 2).T
+    width, height = ((high - low) / 2).T
+    step = max(1, BLOCK // max(1, lines.shape[2]))
     found = []
     for start in range(0, len(polygons), step):
         part = slice(start, start + step)
         a, b, c = lines[:, part]
-        low = high = np.empty(0)
-        for place in range(most):
-            x, y = polygons.corners[part, place].T
-            value = a * x[:, None]
-            value += b * y[:, None]
-            low = value if place == 0 else np.minimum(low, value, out=low)
-            high = value.copy() if place == 0 else np.maximum(high, value, out=high)
-        owner, unit = np.nonzero((low < -c) & (high > -c))
+        far = a * x[part, None]
+        far += b * y[part, None]
+        far += c
+        reach = np.abs(a) * width[part, None]
+        reach += np.abs(b) * height[part, None]
+        owner, unit = np.nonzero(np.abs(far, out=far) < reach)
         found.append((owner + start, unit))
     return np.concatenate([o for o, _ in found]), np.concatenate([u for _, u in found])
 
