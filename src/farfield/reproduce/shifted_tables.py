@@ -6,8 +6,6 @@ credit default and German credit are read from a folder of data.
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
+from farfield.data.reading import open_stream
+from farfield.data.stream import Column
 from farfield.datasets import half_moons
 
 Floats = NDArray[np.float64]
 Labelled = tuple[Floats, NDArray[np.int64]]
 FACTORS = (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 ROWS = 2000
+# Rows that are read at once.
+MOST = 10_000
 # Columns of the ICU file that tell the outcome, or are no measurements.
 NO_MEASUREMENTS = ("RecordID", "set", "SAPS_I", "SOFA", "LOS", "Survival", "ICUType", "death")
 
@@ -94,60 +96,52 @@ def digits(_: Path | None) -> ShiftedTable:
 
 def heart(folder: Path | None) -> ShiftedTable:
     """Heart disease, trained in Cleveland; the other hospitals as shifts."""
-    with _open(folder, "heart_disease_4sites.csv.gz") as stream:
-        names, lines = stream.readline().strip().split(",")[1:], stream.read().splitlines()
-    sites = np.array([line.split(",", 1)[0] for line in lines])
-    text = "\n".join(line.split(",", 1)[1] for line in lines)
-    values = np.genfromtxt(io.StringIO(text), delimiter=",")
-    label = values[:, names.index("num")] > 0
+    column = columns_of(folder, FILES["heart disease"])
+    sites, label = column.pop("site"), column.pop("num") > 0
     train, test = split(np.flatnonzero(sites == "cleveland"))
-    rows = _filled(values[:, : names.index("num")], train)
+    rows = _filled(np.stack([*column.values()], axis=1), train)
     near = {site: rows[sites == site] for site in ("hungarian", "switzerland", "va")}
     return _table(rows, label, train, test, near)
 
 
 def icu(folder: Path | None) -> ShiftedTable:
     """Mortality in medical and surgical units; coronary and cardiac surgery units as shifts."""
-    names, values = _numbers(folder, "physionet2012_icu_features.csv.gz")
-    unit, death = values[:, names.index("ICUType")], values[:, names.index("death")]
-    kept = [i for i, name in enumerate(names) if name not in NO_MEASUREMENTS]
+    column = columns_of(folder, FILES["ICU"])
+    unit, death = column["ICUType"], column["death"]
+    kept = [each for name, each in column.items() if name not in NO_MEASUREMENTS]
     train, test = split(np.flatnonzero(unit >= 3))
-    rows = _filled(values[:, kept], train)
+    rows = _filled(np.stack(kept, axis=1), train)
     near = {"coronary unit": rows[unit == 1], "cardiac surgery": rows[unit == 2]}
     return _table(rows, death, train, test, near)
 
 
 def credit(folder: Path | None) -> ShiftedTable:
     """Credit card default; clients over 55 as the shift."""
-    names, values = _numbers(folder, "credit_default_uci.csv.gz")
-    age, rows = values[:, names.index("AGE")], values[:, 1:-1]
+    column = columns_of(folder, FILES["credit default"])
+    _, *measured, label = column.values()
+    age, rows = column["AGE"], np.stack(measured, axis=1).astype(float)
     train, test = split(np.flatnonzero(age <= 55))
-    return _table(rows, values[:, -1], train, test, {"over 55": rows[age > 55]})
+    return _table(rows, label, train, test, {"over 55": rows[age > 55]})
 
 
 def german(folder: Path | None) -> ShiftedTable:
     """German credit, with categories; older clients, large loans and other purposes as shifts."""
-    with _open(folder, "german_credit.csv.gz") as stream:
-        names = stream.readline().strip().split(",")
-        lines = [line.split(",") for line in stream.read().splitlines()]
-    table = {name: np.array(column) for name, *column in zip(names, *lines, strict=True)}
-    numeric = [name for name in names if _is_numeric(table[name])]
-    label = table[numeric.pop()].astype(float) - 1
-    blocks, parts = [], [np.stack([table[name].astype(float) for name in numeric], axis=1)]
-    width = len(numeric)
-    for name in names:
-        if not _is_numeric(table[name]):
-            values = np.unique(table[name])
-            parts.append((table[name][:, None] == values).astype(float))
-            blocks.append(tuple(range(width, width + len(values))))
-            width += len(values)
+    column = columns_of(folder, FILES["german credit"])
+    words = {name: each for name, each in column.items() if each.dtype.kind == "U"}
+    *numeric, label = (each.astype(float) for name, each in column.items() if name not in words)
+    blocks, parts, width = [], [np.stack(numeric, axis=1)], len(numeric)
+    for each in words.values():
+        values = np.unique(each)
+        parts.append((each[:, None] == values).astype(float))
+        blocks.append(tuple(range(width, width + len(values))))
+        width += len(values)
     rows = np.concatenate(parts, axis=1)
-    age, amount = table["age"].astype(float), table["amount"].astype(float)
-    business = np.isin(table["purpose"], ("A49", "A46"))
+    age, amount = column["age"], column["amount"]
+    business = np.isin(column["purpose"], ("A49", "A46"))
     train, test = split(np.flatnonzero((age <= 55) & (amount <= 8000) & ~business))
     shifts = {"over 55": age > 55, "over 8,000": amount > 8000, "business or education": business}
     near = {name: rows[chosen] for name, chosen in shifts.items()}
-    return _table(rows, label, train, test, near, tuple(blocks))
+    return _table(rows, label - 1, train, test, near, tuple(blocks))
 
 
 TABLES: dict[str, Callable[[Path | None], ShiftedTable]] = {
@@ -193,22 +187,17 @@ def split(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]
     return order[held:], order[:held]
 
 
-def _open(folder: Path | None, name: str) -> Any:
-    return gzip.open((folder or Path()) / "tabular" / name, "rt", encoding="utf-8")
+def columns_of(folder: Path | None, file: str) -> dict[str, NDArray[Any]]:
+    """The columns of a table below the folder of data: numbers, NaN where missing, or words."""
+    batches = zip(*open_stream((folder or Path()) / file).batches(MOST), strict=True)
+    return {parts[0].name: np.concatenate([_values(part) for part in parts]) for parts in batches}
 
 
-def _numbers(folder: Path | None, name: str) -> tuple[list[str], Floats]:
-    """Read a table of numbers; letters become NaN."""
-    with _open(folder, name) as stream:
-        names, text = stream.readline().strip().split(","), stream.read()
-    return names, np.genfromtxt(io.StringIO(text), delimiter=",")
+def _values(column: Column) -> NDArray[Any]:
+    return np.array(column.words)[column.values] if column.words else column.values
 
 
 def _filled(values: Floats, training: NDArray[np.intp]) -> Floats:
     """Fill gaps with medians of the training rows."""
     filled: Floats = np.where(np.isnan(values), np.nanmedian(values[training], axis=0), values)
     return filled
-
-
-def _is_numeric(column: NDArray[Any]) -> bool:
-    return all(value.lstrip("-").replace(".", "", 1).isdigit() for value in np.unique(column))

@@ -13,8 +13,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from farfield.data.reading import open_stream
-from farfield.data.stream import Column
 from farfield.estimators import ReLUClassifier
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
@@ -25,14 +23,13 @@ from farfield.report.figure import CLASSES
 from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
+from farfield.reproduce.shifted_tables import FILES as TABLE_FILES
+from farfield.reproduce.shifted_tables import NO_MEASUREMENTS, columns_of
 
 NAME = "table-objectives"
 TITLE = "CEDA and ACET on tables: is the AUC kept, and how sure are the networks elsewhere?"
 SOURCE = "Hein, Andriushchenko and Bitterwolf 2019, Section 4, on tables"
-FILES = {
-    "icu": "tabular/physionet2012_icu_features.csv.gz",
-    "credit": "tabular/credit_default_uci.csv.gz",
-}
+FILES = {"icu": TABLE_FILES["ICU"], "credit": TABLE_FILES["credit default"]}
 NEEDS = tuple(FILES.values())
 OBJECTIVES: dict[str, Objective] = {
     "plain": NLL(),
@@ -48,10 +45,6 @@ TRAINING: dict[str, dict[str, Any]] = {
     "credit": {"dropout": 0.1, "weight_decay": 1e-3, "patience": 4, "batch_size": 256,
                "learning_rate": 2e-3},
 }  # fmt: skip
-# Columns of the ICU file that tell the outcome, or are no measurements.
-NO_FEATURES = {"RecordID", "set", "ICUType", "SAPS_I", "SOFA", "LOS", "Survival", "death"}
-# Rows that are read at once.
-MOST = 10_000
 # How far one feature is moved, in standard deviations.
 FAR = (10.0, 100.0, 1000.0)
 # What may be lost of the test AUC.
@@ -264,12 +257,11 @@ def _mean(values: list[Any]) -> Any:
 
 def _read(data: Path, name: str) -> dict[str, tuple[Array, Array]]:
     """Read a table, fill gaps with medians of the training rows, and split it."""
-    batches = zip(*open_stream(data / FILES[name]).batches(MOST), strict=True)
-    column = {parts[0].name: np.concatenate([_values(part) for part in parts]) for parts in batches}
+    column = columns_of(data, FILES[name])
     if name == "icu":
         own, last = np.isin(column["ICUType"], (3, 4)), column["set"] == "c"
         parts = {"train": own & ~last, "test": own & last, "shift": ~own}
-        label, others = "death", NO_FEATURES
+        label, others = "death", set(NO_MEASUREMENTS)
     else:
         order = np.random.default_rng(0).permutation(len(column["ID"]))
         held = np.zeros(len(order), dtype=bool)
@@ -281,8 +273,3 @@ def _read(data: Path, name: str) -> dict[str, tuple[Array, Array]]:
     medians = np.nanmedian(X[parts["train"]], axis=0)
     X = np.where(np.isnan(X), medians, X)
     return {key: (X[rows], y[rows].astype(int)) for key, rows in parts.items()}
-
-
-def _values(column: Column) -> NDArray[Any]:
-    """Numbers, or words."""
-    return np.array(column.words)[column.values] if column.words else column.values

@@ -18,6 +18,7 @@ from farfield.graph import capture
 from farfield.levels import BLIND
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.models import make_model
+from farfield.reproduce.shifted_tables import FILES
 from farfield.reproduce.trust_findings import FACTORS, SCORES, present
 from farfield.scores import score_by_name
 
@@ -27,7 +28,7 @@ TITLE = "ICU patients: groups held out and single features scaled, every model a
 SOURCE = (
     "Ulmer and Cinà, Know Your Limits, Sections 1 and 3.2, after Ulmer, Meijerink and Cinà 2020"
 )
-FILE = "tabular/physionet2012_icu_features.csv.gz"
+FILE = FILES["ICU"]
 NEEDS = (FILE,)
 # Not known when the prediction is made, or no property of the patient.
 DROPPED = ("RecordID", "set", "SAPS_I", "SOFA", "LOS", "Survival")
