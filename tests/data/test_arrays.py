@@ -165,7 +165,8 @@ def archive(name, content, size=None, method=zipfile.ZIP_DEFLATED):
     """An archive that may lie about the size of its array."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as file:
-        file.writestr(name, content)
+        # Of a fixed date: what is written names the test, in all processes that collect it.
+        file.writestr(zipfile.ZipInfo(name), content, method)
     raw = buffer.getvalue()
     if size is not None:
         raw = raw.replace(struct.pack("<I", len(content)), struct.pack("<I", size))
