@@ -93,7 +93,7 @@ def test_gains_of_a_model_that_is_wrong_are_not_set_off():
     judge = _judge(scores, scores + 10.0, sure, labels)
     ranked = Ranked.of(scores)
     narrow = ranked.levels([0.1], 0.95)
-    hot = judge.temperatures(narrow, ranked.further(1.0))
+    hot = judge.temperatures(narrow, ranked.further[1.0])
     assert likelihood_lost(sure, labels, hot).mean() < 0
     assert judge.lost(narrow, ranked) > BUDGET
 

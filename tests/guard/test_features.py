@@ -11,7 +11,9 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from farfield.errors import InputError
-from farfield.guard import GuardedModel, falsify, guard, load, make
+from farfield.graph import models
+from farfield.graph.export import export_module as export
+from farfield.guard import GuardedModel, falsify, guard, load, make, program_module
 from farfield.guard.envelope import Envelope
 from farfield.guard.files import open_guard
 from farfield.guard.members import hold, watched
@@ -240,3 +242,13 @@ def test_models_without_features_have_no_such_view(rows, net):
     assert watched(hold(nn.Linear(2, 3), torch.from_numpy(rows[:4]))) is None
     box = guard(lambda X: np.full((len(X), 2), 0.5), rows)
     assert box.covered.inner is None
+
+
+def test_a_module_is_traced_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(models, "export_module", lambda *given: calls.append(1) or export(*given))
+    monkeypatch.setattr(program_module, "export_module", models.export_module)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+    guard(module, np.random.default_rng(0).normal(size=(200, 4)))
+    assert len(calls) == 1

@@ -80,7 +80,7 @@ def test_a_look_at_one_row_and_at_many_is_never_wrong(kind):
     safe.covered.balls.threshold.add_(0.5)
     screen = screen_of(safe.covered)
     distance = safe.covered.distance(torch.from_numpy(tried))
-    one = np.array([screen.certain(row[:, None]) for row in tried])
+    one = np.array([screen.certain(row) for row in tried])
     held = screen.inside(tried)
     assert (distance[one] <= 0).all()
     assert (distance[held] <= 0).all()
@@ -96,7 +96,7 @@ def test_values_between_two_single_numbers_are_no_reason():
     screen, single = screen_of(safe.covered), rows[:50].astype(np.float32)
     assert screen.inside(rows[:50]).any()
     assert not screen.inside(single).any()
-    assert not any(screen.certain(row[:, None]) for row in single)
+    assert not any(screen.certain(row) for row in single)
 
 
 def test_temperatures_are_those_of_the_exact_look():

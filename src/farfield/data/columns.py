@@ -87,12 +87,18 @@ class Columns:
 
     def read(self, X: Any, what: str = "x") -> Floats:
         """Rows as ``(rows, columns)`` float64; words as codes, unknown ones as -1."""
+        return self.look(X, what).astype(np.float64)
+
+    def look(self, X: Any, what: str = "x") -> NDArray[Any]:
+        """The same in their own precision if that is single or double, to be read only.
+
+        No row of an array is copied.
+        """
         names = getattr(X, "columns", None)
         if names is not None and not isinstance(X, Tensor):
             self._check_names([str(name) for name in names], what)
-            return np.column_stack(
-                [self._column(X.iloc[:, place], place, what) for place in range(self.width)]
-            ).reshape(len(X), self.width)
+            found = [self._column(X.iloc[:, place], place, what) for place in range(self.width)]
+            return np.column_stack(found).reshape(len(X), self.width)
         array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
         if array.shape == self.shape:
             array = array[None]
@@ -104,7 +110,9 @@ class Columns:
                 f"{what} has dtype {array.dtype}; pass numbers, or a DataFrame whose columns of "
                 "words are then read as categories"
             )
-        return array.reshape(len(array), self.width).astype(np.float64)
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float64)
+        return array.reshape(len(array), self.width)
 
     def _check_names(self, names: list[str], what: str) -> None:
         if self.names is None:

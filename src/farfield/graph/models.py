@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -219,32 +219,67 @@ def _capture_modules(
         )
     rows = rows[:EXAMPLE_ROWS]
     networks: list[Network] = []
-    program: Program | None = None
-    head: Head = "none"
-    names: Mapping[str, str] = {}
+    first: Traced | None = None
     for module in modules:
         if is_radial(module):
             networks.append(_from_reading(read_radial(module), rows, dtype))
             continue
-        lent = stated_constants(module, names) if program is not None else None
+        lent = None if first is None else stated_constants(module, first.names)
         network = None
-        if program is not None and lent is not None and repr(module) == repr(modules[0]):
-            network = _build(program, lent, head, dtype)
+        if first is not None and lent is not None and repr(module) == repr(modules[0]):
+            network = _build(first.members[0].program, lent, first.head, dtype)
             network = network if agrees(network, module, rows) else None
         if network is None:
-            exported = export_module(module, rows)
-            traced, constants, names_here = read_exported(exported)
-            head_here, members = simplify(traced, constants, _fixed_rows(exported))
-            network = _mixture(members, constants, head_here, dtype)
-            if not agrees(network, module, rows):
-                raise CaptureError(
-                    f"the captured {type(module).__name__} gives other numbers than the model on "
-                    "the example; its forward() probably uses random numbers or changes its state"
-                )
-            if program is None and len(members) == 1:
-                program, head, names = members[0].program, head_here, names_here
+            traced = trace(module, rows, dtype=dtype)
+            network = traced.network
+            first = traced if first is None and len(traced.members) == 1 else first
         networks.append(network)
     return networks[0] if len(networks) == 1 else join(networks)
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A module, read once.
+
+    Attributes:
+        network: What it is to analyses.
+        program: Its own operations, one by one.
+        constants: Its own weights, by name.
+        names: What the module calls them.
+        head: What was taken off at its end.
+        members: The members of a mean, without it.
+    """
+
+    network: Network
+    program: Program
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+    head: Head
+    members: Sequence[Member]
+
+
+def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.float64) -> Traced:
+    """Capture a module, and keep the program that it was read from.
+
+    Args:
+        module: The module.
+        example: One batch of inputs.
+        dtype: The floating-point type of the analysis.
+
+    Raises:
+        CaptureError: If it cannot be read.
+    """
+    rows = as_example(example)[:EXAMPLE_ROWS]
+    exported = export_module(module, rows)
+    program, constants, names = read_exported(exported)
+    head, members = simplify(program, constants, _fixed_rows(exported))
+    network = _mixture(members, constants, head, dtype)
+    if not agrees(network, module, rows):
+        raise CaptureError(
+            f"the captured {type(module).__name__} gives other numbers than the model on the "
+            "example; its forward() probably uses random numbers or changes its state"
+        )
+    return Traced(network, program, constants, names, head, members)
 
 
 def _fixed_rows(exported: ExportedProgram) -> int:

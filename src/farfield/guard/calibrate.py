@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,10 @@ class Levels:
 
     def distances(self, scores: Floats) -> Floats:
         """``d``, ``(rows,)``."""
-        found: Floats = ((scores - self.thresholds) / self.widths).max(axis=1)
+        found: Floats = np.full(len(scores), -np.inf)
+        # View by view: numpy is slow at the largest of a few numbers in each of many rows.
+        for each, threshold, width in zip(scores.T, self.thresholds, self.widths, strict=True):
+            np.maximum(found, (each - threshold) / width, out=found)
         return found
 
 
@@ -79,11 +83,13 @@ class Ranked:
         places = np.sort(rankdata(scores, method="min", axis=0).max(axis=1))
         return cls(scores, np.sort(scores, axis=0), places, np.median(scores, axis=0))
 
-    def further(self, scales: float) -> Floats:
-        """The scores, if all rows were so many scales further out than they are.
+    @cached_property
+    def further(self) -> dict[float, Floats]:
+        """Scales to the scores, if all rows were so many scales further out than they are."""
+        return {scales: self._moved(scales) for scales in FURTHER}
 
-        The largest of n exponential scores lies log(n) scales above the usual.
-        """
+    def _moved(self, scales: float) -> Floats:
+        """The largest of n exponential scores lies log(n) scales above the usual."""
         beyond = 1.0 + scales / math.log(len(self.scores) + 1)
         moved: Floats = self.usual + (self.scores - self.usual) * beyond
         return moved
@@ -159,8 +165,8 @@ class Judge:
         """
         if self.p is None:
             return 0.0
-        for scales in FURTHER:
-            hot = self.temperatures(own, ranked.further(scales))
+        for moved in ranked.further.values():
+            hot = self.temperatures(own, moved)
             outside = np.flatnonzero(hot > 1.0)
             if len(outside) >= TOLD_FROM:
                 break
@@ -174,7 +180,7 @@ class Judge:
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
-        near = self._uncertainty(own, self.scores[:MOST_RANKED, views], None)
+        near = np.sort(self._uncertainty(own, self.scores[:MOST_RANKED, views], None))
         found = [
             _auroc(near, self._uncertainty(own, rows[:, views], self.bases))
             for rows in self.synthetic.values()
@@ -185,10 +191,17 @@ class Judge:
         hot = self.temperatures(own, scores)
         if self.p is None:
             return -1.0 / hot
+        above = self._above[: len(scores)] if places is None else self._above[places]
+        found: Floats = -above / hot
+        return found
+
+    @cached_property
+    def _above(self) -> Floats:
+        """How far the model's own confidence is above the uniform answer, ``(rows,)``."""
+        if self.p is None:
+            raise AssertionError("a regressor has no confidence")
         share = 1.0 / self.p.shape[1]
-        top = np.nan_to_num(self.p.max(axis=1), nan=share)
-        top = top[: len(scores)] if places is None else top[places]
-        found: Floats = -(top - share) / hot
+        found: Floats = np.nan_to_num(self.p.max(axis=1), nan=share) - share
         return found
 
 
@@ -260,7 +273,6 @@ def _candidates(keep: float) -> Iterator[tuple[float, float]]:
 
 
 def _auroc(near: Floats, far: Floats) -> float:
-    """How often one of the second lies above one of the first; ties count half."""
-    ranks = rankdata(np.concatenate([near, far]))[len(near) :]
-    above = float(ranks.sum()) - len(far) * (len(far) + 1) / 2
-    return above / (len(near) * len(far))
+    """How often one of the second lies above one of the first, in order; ties count half."""
+    below, upto = (near.searchsorted(far, side) for side in ("left", "right"))
+    return float((below + upto).mean()) / (2.0 * len(near))

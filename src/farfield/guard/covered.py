@@ -124,7 +124,8 @@ class Covered(nn.Module):
     @property
     def inner(self) -> Features | None:
         """The view of what the network makes of rows, if there is one."""
-        last = self.views[-1]
+        # By way of dictionaries: this is asked for every row.
+        last = next(reversed(self._modules["views"]._modules.values()))  # type: ignore[union-attr]
         return last if isinstance(last, Features) else None
 
     @property
@@ -221,18 +222,19 @@ class Covered(nn.Module):
             x = x.detach().flatten(1)
         rows = x.numpy()
         if len(rows) == 1:
-            return NOTHING if screen.certain(rows.T) else ONE
+            return NOTHING if screen.certain(rows[0]) else ONE
         return np.flatnonzero(~screen.inside(rows))
 
     def screen(self, x: Tensor) -> Screen | None:
         """The quick look at rows, where there is one: never while anything is recorded."""
-        if recorded() or type(x) is not Tensor or not x.is_cpu or x.dtype not in QUICK:
+        if type(x) is not Tensor or x.dtype not in QUICK or not x.is_cpu or recorded():
             return None
         if x.requires_grad and torch.is_grad_enabled():
             return None
-        if self._quick is None or not self._quick[0].unchanged(self):
-            self._quick = Unwritten(self), screen_of(self)
-        return self._quick[1]
+        quick = self._quick
+        if quick is None or not quick[0].unchanged():
+            quick = self._quick = Unwritten(self), screen_of(self)
+        return quick[1]
 
     def worst(self, x: Tensor, features: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Distance, and the view and the column that put rows outside, each ``(rows,)``.

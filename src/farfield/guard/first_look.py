@@ -21,7 +21,6 @@ from farfield.guard.shapes import (
     Shape,
     Singles,
     Spheres,
-    as_column,
     as_kind,
     share_of,
 )
@@ -40,13 +39,11 @@ class First:
     """One ball or ellipsoid of every view: ``|A c - s|^2 <= limit`` for all of them.
 
     Attributes:
-        matrix: ``(members * columns, columns)``, on centred rows.
-        shifts: ``(members * columns, 1)``.
+        matrix: ``(members * columns, columns + 1)``, on centred rows and a one: A, and -s.
         limits: ``(members,)``, all of them single precision.
     """
 
     matrix: Singles
-    shifts: Singles
     limits: tuple[float, ...]
 
     @classmethod
@@ -64,34 +61,39 @@ class First:
         turn = np.eye(len(bounds)) if units.matrix is None else units.matrix.numpy().T
         turn = turn / units.unit.numpy()
         factors = [each.factor @ turn for each in members]
-        matrix = as_kind(np.concatenate(factors), np.float32)
-        share, shifts, limits = share_of(matrix), [], []
-        for each, factor in zip(members, factors, strict=True):
-            shift = each.shift + factor @ (units.mean.numpy() - centre)
+        moved = units.mean.numpy() - centre
+        shifts = [e.shift + f @ moved for e, f in zip(members, factors, strict=True)]
+        whole = np.column_stack([np.concatenate(factors), -np.concatenate(shifts)])
+        matrix = as_kind(whole, np.float32)
+        share, limits = share_of(matrix), []
+        for each, factor, shift in zip(members, factors, shifts, strict=True):
             error = share * np.linalg.norm(np.abs(factor) @ bounds + np.abs(shift))
             radius = math.sqrt(max(0.0, each.square)) * (1.0 - share) - float(error)
             limits.append(float(np.float32(radius**2 * (1.0 - ROOM))) if radius > 0 else -1.0)
-            shifts.append(shift)
-        return cls(matrix, as_column(np.concatenate(shifts), np.float32), tuple(limits))
+        return cls(matrix, tuple(limits))
 
     def holds(self, centred: Singles) -> bool:
-        """Whether every member holds one row, ``(columns, 1)``."""
+        """Whether every member holds one row, ``(columns + 1,)`` with a one at its end."""
         found = self.matrix.dot(centred)
-        found -= self.shifts
-        columns, start = len(centred), 0
+        columns, start = len(centred) - 1, 0
         for limit in self.limits:
             part = found[start : start + columns]
-            if not np.vdot(part, part) <= limit:
+            if not part.dot(part) <= limit:
                 return False
             start += columns
         return True
 
-    def hold(self, centred: Singles) -> Bools:
-        """Whether every member holds rows, ``(columns, rows)``."""
-        found = self.matrix.dot(centred)
-        found -= self.shifts
+    def hold(self, centred: Singles, found: Singles) -> Bools:
+        """Whether every member holds rows, ``(columns + 1, rows)``, the last of them ones.
+
+        Args:
+            centred: The rows.
+            found: ``(members * columns, rows)`` to be written to.
+        """
+        np.dot(self.matrix, centred, out=found)
         np.square(found, out=found)
-        sums = np.add.reduce(found.reshape(len(self.limits), *centred.shape), axis=1)
+        columns, rows = len(centred) - 1, centred.shape[1]
+        sums = np.add.reduce(found.reshape(len(self.limits), columns, rows), axis=1)
         held: Bools = sums[0] <= self.limits[0]
         for each, limit in zip(sums[1:], self.limits[1:], strict=True):
             held &= each <= limit

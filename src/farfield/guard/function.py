@@ -46,7 +46,7 @@ class GuardedFunction(GuardedProbabilities):
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
-        rows = self.columns.read(X)
+        rows = self.columns.look(X)
         own = answers(self.predict, X, rows, self.classes)
         return self.mix(own, self.temperatures_of(rows))
 
@@ -58,7 +58,7 @@ class GuardedFunction(GuardedProbabilities):
 
     def own_proba(self, X: Any) -> NDArray[Any]:
         """The function's own probabilities, NaN for rows that it cannot take."""
-        return answers(self.predict, X, self.columns.read(X), self.classes)
+        return answers(self.predict, X, self.columns.look(X), self.classes)
 
     @staticmethod
     def mix(own: NDArray[Any], temperatures: NDArray[np.float64]) -> NDArray[Any]:
@@ -73,7 +73,7 @@ class GuardedFunction(GuardedProbabilities):
         return mixed
 
 
-def answers(predict: Predict, X: Any, values: NDArray[np.float64], classes: int) -> NDArray[Any]:
+def answers(predict: Predict, X: Any, values: NDArray[Any], classes: int) -> NDArray[Any]:
     """A function's own probabilities, ``(rows, classes)``; NaN for rows that it cannot take.
 
     Rows with values that are no numbers are only shown to a function that was made with such rows;

@@ -78,13 +78,13 @@ class Guarded:
 
     def distance(self, X: Any) -> Floats:
         """``d``, ``(rows,)``: at most 0 inside, infinite for values that are no numbers."""
-        return self._over(self.covered.distance, self.columns.read(X))
+        return self._over(self.covered.distance, self.columns.look(X))
 
     def temperatures(self, X: Any) -> Floats:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        return self.temperatures_of(self.columns.read(X))
+        return self.temperatures_of(self.columns.look(X))
 
-    def temperatures_of(self, rows: Floats) -> Floats:
+    def temperatures_of(self, rows: NDArray[Any]) -> Floats:
         """``T`` of rows that were read already, ``(rows,)``."""
         return self._over(self.covered, rows)
 
@@ -114,16 +114,19 @@ class Guarded:
         """Prove the certificate again, from the guard's own numbers."""
         return verify(self.certificate, self)
 
-    def _over(self, function: Callable[[torch.Tensor], torch.Tensor], rows: Floats) -> Floats:
+    def _over(self, function: Callable[[torch.Tensor], torch.Tensor], rows: NDArray[Any]) -> Floats:
         """Values of rows, part by part, so that memory is bounded."""
         parts = [function(part).numpy() for part in self._parts(rows)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _parts(self, rows: Floats) -> Iterator[torch.Tensor]:
+    def _parts(self, rows: NDArray[Any]) -> Iterator[torch.Tensor]:
         device = self.covered.fill.device
         with torch.no_grad():
             for start in range(0, len(rows), BATCH):
-                yield torch.from_numpy(rows[start : start + BATCH]).to(device)
+                part = rows[start : start + BATCH]
+                if not (part.flags.writeable and part.flags.c_contiguous):
+                    part = part.copy()  # torch would warn of the one, and refuse some others
+                yield torch.from_numpy(part).to(device)
 
 
 class GuardedProbabilities(Guarded):
@@ -143,7 +146,7 @@ class GuardedProbabilities(Guarded):
         columns = np.array([*(self.columns.name(place) for place in range(self.columns.width)), ""])
         found = [
             [each.numpy() for each in self.covered.worst(part)]
-            for part in self._parts(self.columns.read(X))
+            for part in self._parts(self.columns.look(X))
         ]
         empty = [[np.zeros(0), np.zeros(0, int), np.zeros(0, int)]]
         distance, view, column = (

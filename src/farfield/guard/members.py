@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from farfield.errors import CaptureError, InputError
 from farfield.graph.export import evaluation_mode, module_dtype
-from farfield.graph.models import capture
+from farfield.graph.models import capture, trace
 from farfield.graph.network import Label, Network
+from farfield.graph.radial import is_radial
 from farfield.guard.program_module import (
     ProgramModule,
     instance_modules,
@@ -42,6 +43,7 @@ class Held:
         labels: Names of the classes, where the model knows them.
         features: Names of the columns, where the model knows them.
         reason: Why the model could not be read, if so.
+        program: What the only module does, operation by operation, if that was found out.
     """
 
     modules: list[nn.Module]
@@ -52,6 +54,7 @@ class Held:
     labels: tuple[Label, ...] | None = None
     features: tuple[str, ...] | None = None
     reason: str = ""
+    program: ProgramModule | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -90,9 +93,13 @@ def hold(model: Any, example: Tensor) -> Held:
     Raises:
         CaptureError: If it is no module, and cannot be read.
     """
-    modules = _modules(model)
+    modules, program = _modules(model), None
     try:
-        network = capture(model, example)
+        if isinstance(model, nn.Module) and not is_radial(model):
+            found = trace(model, example)
+            network, program = found.network, ProgramModule(found.program, found.constants).eval()
+        else:
+            network = capture(model, example)
     except CaptureError as error:
         if modules is None:
             raise
@@ -106,6 +113,7 @@ def hold(model: Any, example: Tensor) -> Held:
         raise InputError(f"the model is on {network.device}; move it to the CPU to guard it")
     if modules is None or network.head != "none":
         held: list[nn.Module] = list(instance_modules(network))
+        program = None
     else:
         held = [frozen(module) for module in modules]
     return Held(
@@ -116,6 +124,7 @@ def hold(model: Any, example: Tensor) -> Held:
         network.input_shape,
         network.labels,
         network.features,
+        program=program,
     )
 
 
@@ -160,11 +169,12 @@ def watched(held: Held) -> Held | None:
     if len(held.modules) != 1:
         return None
     try:
-        program = traced(held.modules[0], torch.zeros(2, *held.input_shape, dtype=held.dtype))
+        rows = torch.zeros(2, *held.input_shape, dtype=held.dtype)
+        program = held.program or traced(held.modules[0], rows)
     except CaptureError:
         return None
     module = with_feature(program)
-    return None if module is None else replace(held, modules=[module])
+    return None if module is None else replace(held, modules=[module], program=None)
 
 
 def watch(held: Held) -> Onlooker | None:

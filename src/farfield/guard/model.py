@@ -61,7 +61,8 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def forward(self, x: Tensor) -> Tensor:
         """Guarded logits, ``(rows, classes)``."""
         # Distances first: an exported program has the guard around the model, see ``pt2_file``.
-        covered = self.covered
+        # By way of the dictionary: torch's own way to a submodule takes as long as a small product.
+        covered: Covered = self._modules["covered"]  # type: ignore[assignment]
         if covered.inner is not None:
             return self._with_features(x)
         rest = covered.uncertain(x)
@@ -91,12 +92,16 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def unguarded(self, x: Tensor) -> Tensor:
         """The model's own logits, ``(rows, classes)``; of several instances, of their mean."""
-        return self.unguarded_both(x)[0]
+        held, members = self.held, self._modules["members"]._modules  # type: ignore[union-attr]
+        member = members["0"] if len(members) == 1 else None
+        if member is None or held.probabilities:
+            return self.unguarded_both(x)[0]
+        return class_logits(member(_typed(x, member)), held)
 
     def unguarded_both(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """The model's own logits, and its features where a view looks at them."""
-        held, members = self.held, self.members._modules
-        if len(members) == 1 and not held.probabilities:
+        held = self.held
+        if len(self.members) == 1 and not held.probabilities:
             output, features = self._run(x)
             return class_logits(output, held), features
         p, features = self._own_both(x)
@@ -118,7 +123,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
 
     def _run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """The output of the only member, and its features where a view looks at them."""
-        member = self.members._modules["0"]
+        member = self.members[0]
         if self.covered.inner is None:
             return member(_typed(x, member)), None
         return telling(member).both(_typed(x, member))

@@ -116,7 +116,8 @@ def guard(
         return guard_function(inner, X, options)
     columns = read_columns(X, inner.input_shape, categorical, inner.features)
     rows = columns.read(X, "X")
-    held, telling = inner, watched(inner)
+    # What it does, operation by operation, has been of use; the guard keeps one model.
+    held, telling = replace(inner, program=None), watched(inner)
     draft = _made(
         options,
         rows,

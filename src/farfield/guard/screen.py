@@ -10,11 +10,13 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farfield.guard.first_look import First, first_of
 from farfield.guard.shapes import (
@@ -33,6 +35,7 @@ from farfield.guard.views.balls import Balls
 from farfield.guard.views.density import Density
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
+from farfield.guard.views.units import Units
 
 if TYPE_CHECKING:
     from farfield.guard.covered import Covered
@@ -47,7 +50,28 @@ LARGEST = 1e15
 # Numbers that are looked at together, and rows at least.
 STRIP, LEAST_STRIP = 2**17, 64
 # What no quick look is made from.
-UNUSED = ("fill", "inputs", "numeric", "other", "width")
+UNUSED = ("fill", "inputs", "numeric", "other", "unit", "width")
+VERSION = attrgetter("_version")
+NONE = np.zeros(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Memory that is used again: to get it takes longer than to fill it.
+
+    Attributes:
+        sheets: Name to memory.
+    """
+
+    sheets: dict[tuple[str, Any], NDArray[Any]]
+
+    def take(self, name: str, shape: tuple[int, int], kind: Any) -> NDArray[Any]:
+        """An array to be written to; what it holds is from before."""
+        count = shape[0] * shape[1]
+        sheet = self.sheets.get((name, kind))
+        if sheet is None or len(sheet) < count:
+            sheet = self.sheets[name, kind] = np.empty(count, kind)
+        return sheet[:count].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -56,7 +80,7 @@ class Screen:
 
     Attributes:
         ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
-            looked at, and what is subtracted from them first; each ``(columns, 1)``.
+            looked at, and what is subtracted from them first; each ``(columns,)``.
         mean: ``(columns, 1)``, in double precision.
         scale: ``(columns, 1)``, one by the deviations.
         first: One ball or ellipsoid of every view, where these hold most rows.
@@ -64,6 +88,7 @@ class Screen:
         balls: The balls.
         reduced: Coordinates of all other views; ``None`` where they are those of the balls.
         others: Their sets.
+        desks: Memory that nobody uses at the moment.
     """
 
     ends: Mapping[int, tuple[Singles, Singles, Singles]]
@@ -74,40 +99,52 @@ class Screen:
     balls: Spheres
     reduced: Coordinates | None
     others: tuple[Spheres | Ellipsoids, ...]
+    desks: list[Desk] = field(default_factory=list, repr=False)
 
     def certain(self, row: NDArray[Any]) -> bool:
-        """Whether one row, ``(columns, 1)``, is inside for certain: the same in fewer calls."""
+        """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
         low, high, centre = self.ends[row.itemsize]
         moved = np.minimum(np.maximum(row, low), high)
         # Equal bytes are equal numbers, or NaN, which nothing holds.
         if moved.tobytes() != row.tobytes():
             return False
         if self.first is not None:
-            moved -= centre
-            if self.first.holds(moved.astype(np.float32, copy=False)):
+            centred = np.empty(len(row) + 1, np.float32)
+            centred[-1] = 1.0
+            np.subtract(moved, centre, out=centred[:-1], casting="same_kind")
+            if self.first.holds(centred):
                 return True
-        return bool(self._whole(row)[0])
+        return bool(self._whole(row[:, None])[0])
 
     def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
         strip = max(LEAST_STRIP, STRIP // len(self.scale))
         parts = range(0, len(rows), strip)
-        if len(parts) < 2:
-            return self._strip(rows)
-        return np.concatenate([self._strip(rows[start : start + strip]) for start in parts])
+        # A desk belongs to whoever took it, so that threads do not write on each other's.
+        desk = self.desks.pop() if self.desks else Desk({})
+        found = [self._strip(rows[start : start + strip], desk) for start in parts]
+        self.desks.append(desk)
+        return found[0] if len(found) == 1 else np.concatenate([NONE, *found])
 
-    def _strip(self, rows: NDArray[Any]) -> Bools:
+    def _strip(self, rows: NDArray[Any], desk: Desk) -> Bools:
         """The same for as many rows as stay close to the processor."""
-        values = np.ascontiguousarray(rows.T)
-        low, high, centre = self.ends[values.itemsize]
+        count, columns = rows.shape
+        values = desk.take("values", (columns, count), rows.dtype)
+        np.copyto(values, rows.T)
+        low, high, centre = (each[:, None] for each in self.ends[values.itemsize])
         # Whatever is not between its ends is moved there, so that nothing overflows.
-        moved = np.maximum(values, low)
+        moved = desk.take("moved", (columns, count), rows.dtype)
+        np.maximum(values, low, out=moved)
         np.minimum(moved, high, out=moved)
-        held: Bools = np.logical_and.reduce(moved == values, axis=0)
+        same = np.equal(moved, values, out=desk.take("same", (columns, count), np.bool_))
+        held: Bools = np.logical_and.reduce(same, axis=0)
         if self.first is None:
             return held & self._whole(moved)
-        moved -= centre
-        sure = self.first.hold(moved.astype(np.float32, copy=False))
+        centred = desk.take("centred", (columns + 1, count), np.float32)
+        centred[-1] = 1.0
+        np.subtract(moved, centre, out=centred[:-1], casting="same_kind")
+        shape = (len(self.first.matrix), count)
+        sure = self.first.hold(centred, desk.take("found", shape, np.float32))
         sure &= held
         left = np.flatnonzero(held != sure)
         if len(left):
@@ -175,27 +212,38 @@ def _ends(low: Floats, high: Floats, centre: Floats, own: Kind) -> tuple[Singles
     least = np.where(least < low, np.nextafter(least, own(np.inf)), least)
     most = np.where(most > high, np.nextafter(most, own(-np.inf)), most)
     least = np.where(least <= most, least, own(np.nan))
-    return as_column(least, own), as_column(most, own), as_column(centre, own)
+    return least, most, centre.astype(own)
 
 
 class Unwritten:
-    """Whether the numbers of a covered set are still those that a quick look was made from."""
+    """Whether the numbers of a covered set are still those that a quick look was made from.
+
+    Every write to a tensor raises its version, so the sum over tensors tells of any; and whatever
+    holds them, by name, must hold the same ones. It is asked before every look, so all of it runs
+    without a loop of Python's own.
+    """
 
     def __init__(self, covered: Covered) -> None:
-        self.views = list(covered.views)
-        held = [
-            (module._buffers, name, value)
-            for module in covered.modules()
-            for name, value in module._buffers.items()
-            if value is not None and name not in UNUSED
-        ]
+        held: list[tuple[dict[str, Any], str, Any]] = []
+        for module in covered.modules():
+            held += [(module._modules, name, child) for name, child in module._modules.items()]
+            held += [
+                (module._buffers, name, value)
+                for name, value in module._buffers.items()
+                if value is not None and (name not in UNUSED or isinstance(module, Units))
+            ]
+        self.places, self.names, self.things = zip(*held, strict=True)
+        self.tensors = [each for each in self.things if isinstance(each, Tensor)]
         # Tensors of inference mode do not tell whether they were written to.
-        self.tell = not any(value.is_inference() for _, _, value in held)
-        self.held = [(*each, each[2]._version) for each in held] if self.tell else []
+        self.tell = not any(value.is_inference() for value in self.tensors)
+        self.versions = sum(map(VERSION, self.tensors)) if self.tell else -1
+        self.views, self.count = covered.views._modules, len(covered.views)
 
-    def unchanged(self, covered: Covered) -> bool:
+    def unchanged(self) -> bool:
         """Whether every tensor is the same one, and nobody has written to it."""
-        for place, name, value, version in self.held:
-            if place.get(name) is not value or value._version != version:
-                return False
-        return self.tell and list(covered.views._modules.values()) == self.views
+        return (
+            self.tell
+            and sum(map(VERSION, self.tensors)) == self.versions
+            and all(map(is_, map(dict.get, self.places, self.names), self.things))
+            and len(self.views) == self.count
+        )
