@@ -7,6 +7,7 @@ from torch import nn
 
 from farfield.errors import CaptureError, InputError
 from farfield.guard import GuardedFunction, GuardedModel, guard
+from farfield.guard.verify import NEW_INSIDE, NEW_OUTSIDE
 
 
 def rows_of(columns, count=100, seed=0):
@@ -102,6 +103,34 @@ def test_a_value_or_a_pair_that_was_not_seen(quick, table):
     neither = x.copy()
     neither[:, 3:7] = [0.5, 0.5, 0.0, 0.0]
     assert safe.predict_proba(neither).max() <= 0.51
+    assert safe.verify()
+
+
+@pytest.mark.parametrize("count", [60, 400])
+@pytest.mark.parametrize("sure", [0.6, 0.999])
+def test_a_category_that_was_never_seen_is_outside_by_itself(count, sure):
+    """However wide a likelihood budget makes the view: with many variables, pairs cost a lot."""
+    rng = np.random.default_rng(0)
+    codes = rng.choice(3, p=[0.5, 0.3, 0.2], size=(count, 5))
+    rows = np.column_stack([rng.normal(size=count), codes])
+    options = {"categorical": [1, 2, 3, 4, 5], "radii": 10.0 if count < 100 else 3.0}
+    safe = guard(lambda X: np.tile([sure, 1 - sure], (len(X), 1)), rows, **options)
+    assert NEW_OUTSIDE in safe.certificate.notes
+    new = np.tile(np.append(0.0, np.zeros(5)), (5, 1))
+    new[np.arange(5), 1 + np.arange(5)] = 7.0
+    assert (safe.distance(new) >= 1).all()
+    assert safe.predict_proba(new).max() <= 0.51
+    assert safe.verify()
+    for view in safe.covered.each_view:
+        view.width.mul_(20.0)
+    assert any("by themselves" in problem for problem in safe.verify().problems)
+
+
+def test_categories_that_are_new_in_every_fold_are_nothing_to_wonder_about():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=400), np.arange(400) // 2])
+    safe = guard(lambda X: np.tile([0.4, 0.6], (len(X), 1)), rows, categorical=[1])
+    assert NEW_INSIDE in safe.certificate.notes
     assert safe.verify()
 
 

@@ -1,5 +1,6 @@
 """The checker that shares no code: what was tampered with fails, in every field."""
 
+import hashlib
 import importlib.util
 import json
 import struct
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 import farfield as ff
+from farfield.guard import make
 from farfield.guard.envelope import Envelope
 
 CHECKER = Path(__file__).parents[2] / "tools" / "check_certificate.py"
@@ -28,7 +30,7 @@ def checker():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A guard of numbers, and one of numbers and categories."""
+    """A guard of numbers, one that looks at features too, and one of numbers and categories."""
     place = tmp_path_factory.mktemp("guards")
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4)) + 5
@@ -40,6 +42,13 @@ def folder(tmp_path_factory):
     safe.save(place / "numbers.safetensors")
     safe.to_onnx(place / "numbers.onnx")
     Envelope(safe, net).to_onnx(place / "envelope.onnx")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make, "choose_views", lambda judge, *_: [0, 1, judge.scores.shape[1] - 1])
+        inner = ff.guard(net, rows)
+    assert inner.covered.names == ("balls", "ranges", "features")
+    inner.save(place / "features.safetensors")
+    inner.to_onnx(place / "features.onnx")
+    Envelope(inner, net).to_onnx(place / "features beside.onnx")
     rows[:, 3] = rng.integers(0, 3, 300)
     ff.guard(net, rows, categorical=[3]).save(place / "codes.safetensors")
     return place
@@ -70,9 +79,11 @@ def fails(checker, path):
     return False
 
 
-@pytest.mark.parametrize(
-    "name", ["numbers.safetensors", "numbers.onnx", "envelope.onnx", "codes.safetensors"]
-)
+WHOLE = ["numbers.safetensors", "numbers.onnx", "envelope.onnx", "codes.safetensors"]
+INNER = ["features.safetensors", "features.onnx", "features beside.onnx"]
+
+
+@pytest.mark.parametrize("name", WHOLE + INNER)
 def test_a_guard_passes(folder, name):
     code, said = check(folder / name)
     assert code == 0, said
@@ -94,18 +105,48 @@ def test_it_is_short_and_shares_no_code():
 
 
 def rewritten(source, target, change):
-    """Write a guard file again with another header, or other numbers."""
+    """Write a guard file again with another certificate, or other numbers by name."""
+    if source.suffix == ".onnx":
+        return _rewritten_onnx(source, target, change)
     data = source.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     head, body = json.loads(data[8 : 8 + size]), bytearray(data[8 + size :])
     said = json.loads(head["__metadata__"]["farfield"])
-    change(said, head, body)
+    places = {n.removeprefix("covered."): e for n, e in head.items() if n.startswith("covered.")}
+    ends = {name: entry["data_offsets"] for name, entry in places.items()}
+    numbers = {
+        name: np.frombuffer(bytes(body[slice(*ends[name])]), DTYPES[entry["dtype"]]).copy()
+        for name, entry in places.items()
+    }
+    change(said["certificate"], numbers)
+    for name, values in numbers.items():
+        body[slice(*ends[name])] = values.tobytes()
     head["__metadata__"]["farfield"] = json.dumps(said)
     text = json.dumps(head).encode()
-    target.write_bytes(struct.pack("<Q", len(text)) + text + bytes(body))
-    return target
+    path = target / f"changed{source.suffix}"
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(body))
+    return path
 
 
+def _rewritten_onnx(source, target, change):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(source)
+    start = "farfield/covered."
+    held = {t.name: t for t in model.graph.initializer if t.name.startswith(start)}
+    arrays = {name: onnx.numpy_helper.to_array(tensor).copy() for name, tensor in held.items()}
+    numbers = {name.removeprefix(start): array.reshape(-1) for name, array in arrays.items()}
+    entry = next(each for each in model.metadata_props if each.key == "farfield.certificate")
+    certificate = json.loads(entry.value)
+    change(certificate, numbers)
+    entry.value = json.dumps(certificate)
+    for name, tensor in held.items():
+        tensor.CopyFrom(onnx.numpy_helper.from_array(arrays[name], name))
+    path = target / "changed.onnx"
+    onnx.save(model, path)
+    return path
+
+
+DTYPES = {"F64": "<f8", "I64": "<i8"}
 # The direction in which a claim gets stronger; a weaker one is still true.
 STRONGER = {
     "epsilon": 0.5,
@@ -115,41 +156,45 @@ STRONGER = {
     "temperature": 2.0,
     "unit": 0.5,
     "classes": 2,
+    "digest": 2,
 }
 
 
-@pytest.mark.parametrize("field", STRONGER)
-def test_a_claim_that_was_made_stronger_fails(checker, folder, tmp_path, field):
-    def change(said, head, body):
-        said["certificate"][field] *= STRONGER[field]
+@pytest.mark.parametrize("name", ["numbers.safetensors", *INNER])
+def test_a_claim_that_was_made_stronger_fails(checker, folder, tmp_path, name):
+    for field, factor in STRONGER.items():
 
-    assert fails(checker, rewritten(folder / "numbers.safetensors", tmp_path / "x", change))
+        def change(certificate, _, field=field, factor=factor):
+            certificate[field] *= factor
 
-
-@pytest.mark.parametrize("field", ["name", "threshold", "width"])
-def test_a_view_that_was_changed_in_the_certificate_fails(checker, folder, tmp_path, field):
-    def change(said, head, body):
-        value = said["certificate"]["views"][0][field]
-        said["certificate"]["views"][0][field] = "none" if field == "name" else value * 0.5
-
-    assert fails(checker, rewritten(folder / "numbers.safetensors", tmp_path / "x", change))
+        assert fails(checker, rewritten(folder / name, tmp_path, change)), field
 
 
-def test_every_number_of_the_guard_is_looked_at(checker, folder, tmp_path):
-    source = folder / "numbers.safetensors"
-    (size,) = struct.unpack("<Q", source.read_bytes()[:8])
-    names = json.loads(source.read_bytes()[8 : 8 + size])
-    floats = [n for n in names if n.startswith("covered.") and names[n]["dtype"] == "F64"]
-    assert len(floats) > 10
-    for name in floats:
-        if name == "covered.fill":
-            continue
+@pytest.mark.parametrize("name", ["numbers.safetensors", *INNER])
+def test_a_view_that_was_changed_in_the_certificate_fails(checker, folder, tmp_path, name):
+    for field in ("name", "threshold", "width"):
+        for place in (0, 1, 2):
 
-        def change(said, head, body, name=name):
-            start = head[name]["data_offsets"][0]
-            body[start : start + 8] = struct.pack("<d", float("nan"))
+            def change(certificate, _, field=field, place=place):
+                value = certificate["views"][place][field]
+                certificate["views"][place][field] = "none" if field == "name" else value * 0.5
 
-        assert fails(checker, rewritten(source, tmp_path / "x", change)), name
+            assert fails(checker, rewritten(folder / name, tmp_path, change)), (field, place)
+
+
+@pytest.mark.parametrize("name", ["numbers.safetensors", *INNER])
+@pytest.mark.parametrize("value", [np.nan, 1e3])
+def test_every_number_of_the_guard_is_looked_at(checker, folder, tmp_path, name, value):
+    found = []
+    rewritten(folder / name, tmp_path, lambda _, numbers: found.extend(numbers))
+    assert len(found) > 10
+    for number in found:
+
+        def change(_, numbers, number=number):
+            numbers[number].flat[-1] = value
+
+        if value == value or number != "fill":
+            assert fails(checker, rewritten(folder / name, tmp_path, change)), number
 
 
 @pytest.mark.parametrize(
@@ -166,15 +211,33 @@ def test_every_number_of_the_guard_is_looked_at(checker, folder, tmp_path):
     ],
 )
 def test_numbers_that_carry_the_proof_cannot_be_changed(checker, folder, tmp_path, name, factor):
-    def change(said, head, body):
-        start, stop = head[f"covered.{name}"]["data_offsets"]
-        values = np.frombuffer(bytes(body[start:stop]), "<f8") * factor
-        body[start:stop] = values.tobytes()
+    """Not even by whoever writes the digest of the changed numbers into the certificate."""
 
-    assert fails(checker, rewritten(folder / "numbers.safetensors", tmp_path / "x", change))
+    def change(certificate, numbers):
+        numbers[name] *= factor
+
+    source = folder / "numbers.safetensors"
+    path = rewritten(source, tmp_path, change)
+    _, _, numbers, _ = checker.read_safetensors(path.read_bytes())
+
+    def change_both(certificate, own):
+        change(certificate, own)
+        certificate["digest"] = digest(numbers)
+
+    path = rewritten(source, tmp_path, change_both)
+    assert fails(checker, path)
+    with pytest.raises(checker.BrokenPromise, match=r"^(?!.*certified)"):
+        checker.prove(*checker.read_safetensors(path.read_bytes())[:3])
 
 
-@pytest.mark.parametrize("name", ["numbers.onnx", "envelope.onnx"])
+def digest(numbers):
+    found = hashlib.sha256()
+    for name, values in sorted(numbers.items()):
+        found.update(f"{name} {values.dtype.str} {values.shape}".encode() + values.tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("name", ["numbers.onnx", "envelope.onnx", *INNER[1:]])
 def test_nodes_that_were_changed_fail(checker, folder, tmp_path, name):
     onnx = pytest.importorskip("onnx")
     whole = onnx.load(folder / name)
@@ -193,7 +256,7 @@ def test_nodes_that_were_changed_fail(checker, folder, tmp_path, name):
         onnx.save(model, path)
         outcomes.append(fails(checker, path))
     # Nodes of views that the promise does not stand on may be changed; those that it does may not.
-    assert sum(outcomes) >= len(outcomes) / (4 if name == "numbers.onnx" else 6)
+    assert sum(outcomes) >= len(outcomes) / (4 if name == "numbers.onnx" else 6), outcomes
 
 
 def test_a_graph_that_goes_around_its_guard_fails(folder, tmp_path):

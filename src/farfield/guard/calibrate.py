@@ -54,8 +54,8 @@ class Levels:
 
     def distances(self, scores: Floats) -> Floats:
         """``d``, ``(rows,)``."""
-        found: Floats = np.full(len(scores), -np.inf)
         # View by view: numpy is slow at the largest of a few numbers in each of many rows.
+        found: Floats = np.full(len(scores), -np.inf)
         for each, threshold, width in zip(scores.T, self.thresholds, self.widths, strict=True):
             np.maximum(found, (each - threshold) / width, out=found)
         return found
@@ -93,6 +93,13 @@ class Ranked:
         beyond = 1.0 + scales / math.log(len(self.scores) + 1)
         moved: Floats = self.usual + (self.scores - self.usual) * beyond
         return moved
+
+    def at(self, keep: float) -> Floats:
+        """``(views,)`` the scores at the rank that leaves a share inside; the largest, if any."""
+        count = len(self.scores)
+        place = int(self.places[min(count, math.ceil((count + 1) * keep)) - 1])
+        found: Floats = self.ordered[min(place, count - 1)]
+        return found
 
     def levels(
         self, floors: Sequence[float], keep: float, stretch: float = 1.0, steep: float = STEEPS[0]

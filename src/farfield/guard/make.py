@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,11 +15,12 @@ from torch import nn
 from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.estimate import clopper_pearson
-from farfield.guard.calibrate import STEEPS, Judge, Levels, choose_views, enough
+from farfield.guard.calibrate import STEEPS, Judge, Levels, Ranked, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.covered import Covered, least_temperature
 from farfield.guard.fit import Maker, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
+from farfield.guard.verify import NEW_OUTSIDE, said_of_new
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories
 from farfield.guard.views.features import Described
@@ -103,9 +104,11 @@ def make(
     chosen = choose_views(judge, floors, needed, goal.keep)
     covered.views = nn.ModuleList([views[view] for view in chosen])
     covered.unit.fill_(unit)
+    usual = dict(zip(chosen, Ranked.of(found[:, chosen]).at(goal.keep), strict=True))
+    barred = [v for i in chosen if isinstance(v := views[i], Categories) and usual[i] < v.count]
     for stretch in STRETCHES:
         own, _ = enough(judge, chosen, floors, goal.keep, stretch)
-        data_radius = _set_levels(covered, own, rows, seen, goal.radii)
+        data_radius = _set_levels(covered, own, rows, seen, goal.radii, barred)
         held_out = None if unseen is None else _interval(_inside(covered, unseen, aside))
         if held_out is None or (held_out.high or 1.0) >= goal.keep:
             break
@@ -116,7 +119,9 @@ def make(
     covered.ranges.widen(told)
     certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen, aside)
     training = Coverage(inside=int(_inside(covered, rows, seen).sum()), rows=len(rows))
-    notes = () if stretch == 1.0 else (STRETCHED.format(stretch),)
+    notes = said_of_new(covered)
+    if stretch > 1.0:
+        notes = (STRETCHED.format(stretch), *notes)
     return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
 
 
@@ -154,11 +159,22 @@ def _cross_fit(
 
 
 def _set_levels(
-    covered: Covered, own: Levels, rows: Floats, features: Floats | None, radii: float
+    covered: Covered,
+    own: Levels,
+    rows: Floats,
+    features: Floats | None,
+    radii: float,
+    barred: Sequence[Categories],
 ) -> float:
-    """Give views their thresholds, and the balls a width that keeps the promise's radius."""
+    """Give views their thresholds, and the balls a width that keeps the promise's radius.
+
+    Categories that were never seen are outside by themselves, unless more of the rows that
+    thresholds are set by have one (or as many new pairs) than may be outside at all.
+    """
     for view, threshold, width in zip(covered.each_view, own.thresholds, own.widths, strict=True):
         view.set(float(threshold), float(width))
+    for categories in barred:
+        categories.bar_new()
     inside = _inside(covered, rows, features)
     lengths = over(lambda part, _: covered.length(part), rows, None)[inside]
     reach = covered.balls.reach if len(covered.numeric) else 0.0
@@ -214,7 +230,8 @@ def _certificate(
         temperature=1.0 + 1.0 / float(covered.unit) ** 2,
         unit=float(covered.unit),
         keep=goal.keep,
-        share=own.share,
+        # Thresholds beyond ``keep`` do not let in what is barred.
+        share=min(own.share, goal.keep) if NEW_OUTSIDE in said_of_new(covered) else own.share,
         views=tuple(
             ViewLevel(
                 name=view.name,

@@ -296,7 +296,7 @@ def add_strange(nodes: Nodes, view: Categories, own: Numbers, place: Names) -> S
     apart = nodes.add("Sub", nodes.add("Gather", rows, own["places"], axis=1), own["values"])
     held = nodes.double(nodes.add("Not", nodes.add("Greater", nodes.add("Abs", apart), near)))
     pairs = nodes.add("Mul", nodes.add("MatMul", held, own["unseen"]), held)
-    count = view.member.shape[1]
+    count = view.count
     index = nodes.array(f"variables.{count}", np.arange(count, dtype=np.int64))
     shape = nodes.array("upright", np.array([-1, 1], dtype=np.int64))
     member = nodes.double(nodes.add("Equal", nodes.add("Reshape", own["variable"], shape), index))
@@ -317,8 +317,7 @@ def _categories(nodes: Nodes, view: Categories, own: Numbers, place: Names) -> s
     strange = nodes.reduce("ReduceSum", found.unknown)
     if found.neither is not None:
         strange = nodes.add("Add", strange, nodes.reduce("ReduceSum", found.neither))
-    count = nodes.number(float(view.member.shape[1]))
-    return nodes.add("Add", pairs, nodes.add("Mul", strange, count))
+    return nodes.add("Add", pairs, nodes.add("Mul", strange, own["weight"]))
 
 
 _SCORES: dict[type, Any] = {

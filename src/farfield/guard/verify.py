@@ -11,6 +11,13 @@ import torch
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered, least_temperature
+from farfield.guard.views.categories import Categories
+
+NEW_OUTSIDE = "a category that no training row had puts a row outside by itself, with d >= 1"
+NEW_INSIDE = (
+    "a category that no training row had does not put a row outside by itself: too many of the "
+    "rows that thresholds were set by had one, or as many new pairs"
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,12 @@ def verify(certificate: Certificate, model: Any) -> Verification:
     if classes != certificate.classes:
         problems.append(f"the model has {classes} classes, not {certificate.classes}")
     return Verification(not problems, radius, temperature, tuple(problems))
+
+
+def said_of_new(covered: Covered) -> tuple[str, ...]:
+    """What follows from the numbers for categories that were never seen."""
+    views = [view for view in covered.each_view if isinstance(view, Categories)]
+    return tuple(NEW_OUTSIDE if view.new_outside else NEW_INSIDE for view in views)
 
 
 def broken(covered: Covered) -> list[str]:
@@ -102,6 +115,8 @@ def _claims(
     real = [(v.name, float(v.threshold), float(v.width)) for v in covered.each_view]
     if certificate.digest != covered.digest():
         found.append("the numbers of the guard are not those that were certified")
+    if NEW_OUTSIDE in certificate.notes and NEW_OUTSIDE not in said_of_new(covered):
+        found.append("categories that no training row had do not put a row outside by themselves")
     if stated != real:
         found.append("the views are not those of the certificate, or calibrated otherwise")
     return found

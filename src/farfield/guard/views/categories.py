@@ -1,8 +1,9 @@
 """Categories: values, and pairs of values, that no training row had.
 
-``score = pairs + n unknown``: how many pairs of a row's categories never occurred together, plus
-the number of variables n for each variable that holds no known value at all. Combinations of more
-than two are not counted: with a dozen variables nearly every new row is a combination of its own.
+``score = pairs + weight unknown``: how many pairs of a row's categories never occurred together,
+plus a weight for each variable that holds no known value at all: the number of variables, or what
+makes ``d = 1`` where that is more. Combinations of more than two are not counted: with a dozen
+variables nearly every new row is a combination of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Categories(View):
         variable: ``(values,)`` the variable that each value belongs to.
         unseen: ``(values, values)`` 1 where two values never occurred together.
         binary: Columns of one-hot blocks, which hold 0 or 1.
+        weight: What an unknown value adds to the score; the number of variables if not given.
     """
 
     name = "categories"
@@ -43,10 +45,17 @@ class Categories(View):
     variable: Tensor
     unseen: Tensor
     binary: Tensor
+    weight: Tensor
     member: Tensor
 
     def __init__(
-        self, places: Tensor, values: Tensor, variable: Tensor, unseen: Tensor, binary: Tensor
+        self,
+        places: Tensor,
+        values: Tensor,
+        variable: Tensor,
+        unseen: Tensor,
+        binary: Tensor,
+        weight: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.register_buffer("places", places.long())
@@ -57,6 +66,8 @@ class Categories(View):
         count = int(variable.max()) + 1
         member = torch.nn.functional.one_hot(self.variable, count).double()
         self.register_buffer("member", member, persistent=False)
+        own = torch.tensor(count) if weight is None else weight
+        self.register_buffer("weight", own.double())
 
     @classmethod
     def fit(cls, rows: Floats, blocks: Sequence[Sequence[int]]) -> Categories:
@@ -88,6 +99,21 @@ class Categories(View):
         parts = (view.places[seen], view.values[seen], view.variable[seen])
         return cls(*parts, view.unseen[seen][:, seen], view.binary)
 
+    @property
+    def count(self) -> int:
+        """Number of variables."""
+        return int(self.member.shape[1])
+
+    @property
+    def new_outside(self) -> bool:
+        """Whether one unknown value alone makes ``d >= 1``."""
+        return float(self.weight - self.threshold) >= float(self.width)
+
+    def bar_new(self) -> None:
+        """Give unknown values a weight that does; pairs count as before."""
+        enough = float(self.threshold + self.width) * (1 + 1e-9)
+        self.weight.fill_(max(float(self.count), enough))
+
     def held(self, rows: Tensor) -> Tensor:
         """``(rows, values)``: 1 where a row holds a value."""
         near = (rows.index_select(1, self.places) - self.values).abs() <= TOLERATED
@@ -98,7 +124,7 @@ class Categories(View):
         held = self.held(place.rows)
         pairs = ((held @ self.unseen) * held).sum(dim=1) / 2.0
         strange = self._unknown(held).sum(dim=1) + self._neither(place.rows).sum(dim=1)
-        return pairs + strange * float(self.member.shape[1])
+        return pairs + strange * self.weight
 
     def blame(self, place: Place) -> Tensor:
         """The columns of what is unknown, or of new pairs."""
