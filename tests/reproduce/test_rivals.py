@@ -104,6 +104,15 @@ def test_what_can_only_be_asked_is_looked_at_as_in_an_audit(task, models):
     assert guard_rays.blindness(task, asked, 40) == guard_rays.blindness(task, exact, 40)
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_boosted_trees_are_asked(library, task):
+    pytest.importorskip(library)
+    trees = replace(task, boosted=library)
+    for method in ("plain", "nearest"):
+        rival = rivals.make(method, trees, 0, {})
+        assert set(guard_rays.blindness(trees, rival, 10)) == {"axes", "random"}
+
+
 def test_categories_are_no_directions():
     X = np.random.default_rng(0).normal(size=(50, 4))
     X[:, 2:] = np.eye(2)[np.arange(50) % 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,25 +17,24 @@ from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.rival import Rival, Rows, of_probabilities
 
 TREES, DEPTH, RATE = 100, 4, 0.1
+CLASSIFIERS = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier"}
 
 
 def train(task: GuardTask, seed: int, part: slice = slice(None)) -> Any:
     """Fit trees with XGBoost or LightGBM, single-threaded."""
-    settings = {"n_estimators": TREES, "max_depth": DEPTH, "learning_rate": RATE}
+    assert task.boosted is not None, "a task of boosted trees names its library"
+    settings: dict[str, Any] = {"n_estimators": TREES, "max_depth": DEPTH, "learning_rate": RATE}
     settings |= {"subsample": 0.8, "random_state": seed, "n_jobs": 1}
+    if task.boosted == "lightgbm":
+        settings |= {"verbose": -1, "subsample_freq": 1}
     try:
-        if task.boosted == "xgboost":
-            from xgboost import XGBClassifier as Classifier
-        else:
-            from lightgbm import LGBMClassifier as Classifier
-
-            settings |= {"verbose": -1, "subsample_freq": 1}
+        library = importlib.import_module(task.boosted)
     except ImportError as reason:
         raise MissingDependency(
             f"boosted trees need {task.boosted}: pip install 'farfield[bench]'"
         ) from reason
     X, y = task.train
-    return Classifier(**settings).fit(X[part], y[part])
+    return getattr(library, CLASSIFIERS[task.boosted])(**settings).fit(X[part], y[part])
 
 
 def ask(model: Any) -> Callable[[Any], NDArray[np.float64]]:
