@@ -1,6 +1,8 @@
 """The study of every model: no row leaks, means keep what is not known, words follow numbers."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,13 @@ from farfield.reproduce.every_model_grid import StudyGrid, change, natural, scal
 from farfield.reproduce.every_model_measures import SCALED
 from farfield.reproduce.every_model_tables import all_tables, distance_told
 from farfield.reproduce.every_model_words import summary
+from farfield.reproduce.findings import ResultTable
+from farfield.reproduce.page import to_markdown
 from farfield.reproduce.shifted_tables import TABLES, ShiftedTable
 
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "every-model.md").read_text("utf-8")
+RUN = json.loads((DOCS / "results" / "every_model.json").read_text("utf-8"))
 SETTINGS = {"seed": 0, "rows": 60, "directions": 10, "resamples": 50}
 
 
@@ -173,6 +180,17 @@ def test_words_follow_the_numbers():
     assert "made for 3 of 4" in text
     assert "Refused: open on a." in text
     assert "Only looked at, on some table: asked." in text
+
+
+@pytest.mark.parametrize(("name", "digits"), [("models", 3), ("guards", 4), ("one-feature", 3)])
+def test_the_page_has_the_numbers_of_the_run(name, digits):
+    table = RUN["tables"][name]
+    rows = [[round(v, digits) if isinstance(v, float) else v for v in row] for row in table["rows"]]
+    assert to_markdown(ResultTable(name, "", table["columns"], rows)) in PAGE
+
+
+def test_the_page_has_the_words_of_the_run():
+    assert all(f"* {sentence}" in PAGE for sentence in RUN["summary"])
 
 
 def test_tables_without_their_file_are_left_out_and_named(tmp_path):

@@ -116,7 +116,8 @@ def guards(grid: StudyGrid) -> ResultTable:
         )
     caption = (
         "The same models with a guard around them, means over the tables on which one was made. "
-        "The predicted class never changes, so neither does accuracy. Beyond the certificate's "
+        "The predicted class never changes, so neither does accuracy; the NLL is compared where "
+        "both are finite. Beyond the certificate's "
         "radius no direction is blind: that is proven; the last column was measured."
     )
     return ResultTable("guards", caption, columns, rows)
@@ -242,12 +243,14 @@ def _likelihood(values: Sequence[float]) -> Value:
 def distance_told(found: tuple[float, str] | None) -> Value:
     """A distance with what is known of it.
 
-    >>> [distance_told(each) for each in ((12.0, "exact"), (5.0, "seen"), (9.5, "at most"))]
-    ['12', '~5', '≤9.5']
+    >>> [distance_told(each) for each in ((12.0, "exact"), (5.0, "seen"), (3894.2, "at most"))]
+    ['12', '~5', '≤3,890']
     """
     if found is None:
         return None
     value, how = found
     if math.isinf(value):
         return "not seen" if how == "seen" else "never"
-    return {"exact": "", "at most": "≤", "seen": "~"}[how] + f"{value:.3g}"
+    rounded = float(f"{value:.3g}")
+    told = f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+    return {"exact": "", "at most": "≤", "seen": "~"}[how] + told

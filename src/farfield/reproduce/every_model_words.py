@@ -60,8 +60,9 @@ def _distances(grid: StudyGrid) -> list[str]:
         return ["On most tables no model is 99.9% sure for good along half of its features."]
     told = ", ".join(f"{m} {distance_told(each)}" for m, each in finite.items())
     return [
-        "They are 99.9% sure for good from so many standard deviations on, in the middle of "
-        f"features and tables (≤ a bound, ~ only seen): {told}. All others: never, or not seen."
+        "From so many standard deviations on, at the median over features and then over tables, "
+        f"a model is 99.9% sure for good (≤ a bound, ~ only seen): {told}. All others: on half of "
+        "the tables never, or it was not seen, for half of the features."
     ]
 
 
@@ -81,7 +82,7 @@ def _noticed(grid: StudyGrid) -> list[str]:
             sentences.append(
                 f"{what} is told from test rows best by {' and '.join(best)} (AUROC {top:.3f}), "
                 f"worst by {' and '.join(worst)} ({bottom:.3f}); {below} of {len(found)} models "
-                "are on average more confident on those rows than on test rows (below 0.5)."
+                "are more often surer of such a row than of a test row (below 0.5)."
             )
     return sentences
 
@@ -127,8 +128,8 @@ def _most_accurate(grid: StudyGrid) -> list[str]:
     if not told:
         return []
     return [
-        "The most accurate models on test rows, which are chosen by nothing else, and a scaled "
-        f"column: {'; '.join(told)}."
+        "The most accurate models on test rows, chosen by that alone, and a scaled column: "
+        f"{'; '.join(told)}."
     ]
 
 
@@ -153,8 +154,8 @@ def compare(grid: StudyGrid) -> list[PaperComparison]:
                     claimed,
                     share,
                     source,
-                    "The theorem speaks of almost all directions of the whole space; a single "
-                    "feature may be one that the network does not look at.",
+                    "The theorem assumes that far away no two logits grow alike; where a whole "
+                    "layer is off, none grows.",
                     agrees=held,
                 )
             )
