@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import farfield as ff
 from farfield.report.content.glossary import words_used
+from farfield.report.content.sections import settled_told
 from farfield.report.content.switches import beyond_told, made_of, switch_told
 
 
@@ -50,6 +53,18 @@ def test_networks_keep_their_neurons(data):
     assert "parameters" in made_of(audit)
     assert "may still change" in switch_told(audit.families[0], audit)
     assert "split" not in dict(words_used(audit))["Reach, the last switch"]
+
+
+def test_nothing_switches_in_a_linear_model(data):
+    audit = audited(LogisticRegression(), data)
+    assert not any(switch_told(each, audit) for each in audit.families)
+    assert "neuron" not in beyond_told(audit)
+    assert "Reach, the last switch" not in dict(words_used(audit))
+
+
+def test_a_distance_that_nobody_knows_is_said_once(data):
+    audit = audited(GaussianNB(), data)
+    assert {settled_told(each, audit) for each in audit.families} == {"not known"}
 
 
 def test_neighbours_have_no_last_switch_but_their_rows(data):

@@ -71,10 +71,11 @@ TINY = {
         "members": [1, 2], "hidden": [8], "steps": 3, "grid": 12, "epsilons": [0.0, 0.01],
     },
     "every-model": {
-        "tables": ["half-moons", "wine"],
+        "tables": ["wine"],
         "models": ["logistic regression", "decision tree", "ReLU network"],
-        "rows": 120,
-        "directions": 20,
+        "rows": 100,
+        "directions": 10,
+        "resamples": 40,
     },
     "guard": {
         "methods": ["plain", "guard", "nearest"], "directions": 20, "kept": [0.95],

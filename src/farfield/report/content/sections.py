@@ -175,6 +175,8 @@ def settled_told(family: Family, audit: Audit) -> str:
     seen = audit.verdict.seen_to is not None
     if family.settled[0] == math.inf:
         return f"{distance(math.inf, seen=seen)}, on 95% of rays or more"
+    if all(map(math.isnan, family.settled)):
+        return distance(math.nan)
     bound = is_bound(family.settled_exact, audit)
     first, median, last = (distance(each, bound=bound, seen=seen) for each in family.settled)
     return (

@@ -21,6 +21,9 @@ def switch_told(family: Family, audit: Audit) -> str:
     """Where the last switch is, and what may come after it; empty where there is none."""
     if audit.verdict.seen_to is not None or not math.isfinite(family.reach):
         return ""
+    if family.reach == 0 and not family.constant:
+        # A linear model: nothing in it switches.
+        return ""
     told = f"{distance(family.reach)} on the middle ray"
     if family.constant:
         return f"{told}; nothing changes beyond"
@@ -33,6 +36,8 @@ def beyond_told(audit: Audit) -> str:
         return "Beyond the last switch of a split nothing changes."
     if not any(math.isfinite(each.reach) for each in audit.rays):
         return ""
+    if not any(each.reach > 0 for each in audit.rays):
+        return "Nothing switches on these rays: logits are straight lines, which may still cross."
     return "Beyond the last switch of a neuron, logits are straight lines, which may still cross."
 
 
