@@ -162,6 +162,8 @@ CASES = {
     aten.max.other: ((5,), lambda x: torch.max(x, x.flip(1))),
     aten.minimum.default: ((3, 5), lambda x: torch.minimum(x, x.flip(2))),
     aten.min.other: ((5,), lambda x: torch.min(x, W[0])),
+    stepwise.bend: ((6,), lambda x: (x + 2) * (x > 0)),
+    stepwise.choose: ((5,), lambda x: torch.where(x > x.flip(1), 0.5 * x, x.flip(1) - 1)),
 }
 EXTRA = {
     "conv2d": (
@@ -181,6 +183,20 @@ EXTRA = {
     "batch-norm": ((3, 4), lambda x: F.batch_norm(x, SLOPES, SLOPES.abs(), SLOPES, None, eps=0.1)),
     "pixel-mean": ((2, 3, 3), lambda x: x.mean((2, 3))),
     "zeros-cat": ((3,), lambda x: torch.cat([x, torch.zeros(x.shape[0], 2, dtype=x.dtype)], 1)),
+    "leaky-by-where": ((4,), lambda x: torch.where(x > 0, x, 0.1 * x)),
+    "hardtanh-by-where": ((4,), lambda x: torch.where(x > 1, 1.0, torch.where(x < -1, -1.0, x))),
+    "hardshrink": ((4,), lambda x: F.hardshrink(x, 0.3)),
+    "softshrink": ((4,), lambda x: F.softshrink(x, 0.3)),
+    "masked-fill": ((4,), lambda x: x.masked_fill(x < -1, 0.25)),
+    "mask-times-value": ((4,), lambda x: x * (x.flip(1) > 0.2)),
+    "mask-of-a-row": ((4,), lambda x: x * (x[:, :1] >= 0)),
+    "where-weights": ((5,), lambda x: torch.where(x >= x.flip(1), W[0], x)),
+    "several-jumps": ((4,), lambda x: x * (x > 0.3) - (x >= 2.0).to(x.dtype)),
+    "and": ((4,), lambda x: torch.where((x > 0) & (x.flip(1) <= 0.5), x, -1.0)),
+    "or-not": ((4,), lambda x: ((x > 0) | ~(x.flip(1) < 0.5)).to(x.dtype)),
+    "xor": ((4,), lambda x: ((x > 0) ^ (x.flip(1) >= 0)).to(x.dtype)),
+    "sign": ((4,), lambda x: x.sign() + x),
+    "heaviside": ((4,), lambda x: torch.heaviside(x, SLOPES[0])),
     "einsum-left": ((3,), lambda x: torch.einsum("ij,bj->bi", W[:, :3], x)),
 }
 
@@ -192,5 +208,5 @@ REWRITTEN = {
     aten.t.default: aten.matmul.default,
 }
 # Operations that readers of classical models write; no module can be traced to them. They are
-# tested in tests/graph/test_stepwise.py and tests/exact/test_steps.py.
-WRITTEN = {stepwise.take_steps, stepwise.apply_row, stepwise.fill_missing, stepwise.bend}
+# tested in tests/exact/test_steps.py.
+WRITTEN = {stepwise.take_steps, stepwise.apply_row, stepwise.fill_missing}

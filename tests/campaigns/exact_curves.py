@@ -24,6 +24,23 @@ def threshold(numbers: Numbers, values: Array, limit: float, other: float) -> Ar
     return np.where(values > numbers.read(limit), values, numbers.array(other))
 
 
+def bent(numbers: Numbers, values: Array, pieces: Any) -> Array:
+    """The line of the piece whose upper end is the first that is not below the value."""
+
+    def line(x: Any) -> Any:
+        place = sum(bool(x > numbers.fraction(edge)) for edge in pieces.thresholds)
+        return numbers.fraction(pieces.slopes[place]) * x + numbers.fraction(
+            pieces.intercepts[place]
+        )
+
+    return each(line, values)
+
+
+def chosen(numbers: Numbers, mask: Array, yes: Any, no: Any) -> Array:
+    assert all(value in (0, 1) for value in mask.ravel())
+    return np.where(np.equal(mask, 1), numbers.array(yes), numbers.array(no))
+
+
 def clamp(numbers: Numbers, values: Array, low: Any = None, high: Any = None) -> Array:
     if low is not None and low != -math.inf:
         values = np.where(values > numbers.read(low), values, numbers.array(low))

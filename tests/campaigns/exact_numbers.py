@@ -1,5 +1,6 @@
 """Arrays of exact numbers: fractions, or balls of many digits."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ class Numbers:
         if self.kind == "balls":
             return arb(value)
         return fmpq(*float(value).as_integer_ratio())
+
+    def fraction(self, value: Any) -> Any:
+        whole = Fraction(value)
+        found = fmpq(whole.numerator, whole.denominator)
+        return arb(found) if self.kind == "balls" else found
 
     def array(self, values: Any) -> Array:
         if isinstance(values, np.ndarray):

@@ -16,6 +16,8 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from campaigns.exact_curves import (
+    bent,
+    chosen,
     clamp,
     curve,
     elu,
@@ -53,6 +55,7 @@ from campaigns.exact_windows import (
     padded_pool,
     total,
 )
+from farfield.graph import stepwise
 from farfield.graph.padded_pooling import padded_max_pool
 from farfield.graph.program import SIZE, Program
 
@@ -178,6 +181,8 @@ OPERATIONS: dict[Any, Any] = {
     aten.max.other: of_two(np.maximum),
     aten.minimum.default: of_two(np.minimum),
     aten.min.other: of_two(np.minimum),
+    stepwise.bend: bent,
+    stepwise.choose: chosen,
 }
 # These have no rational values: they need balls.
 CURVES = frozenset(

@@ -90,6 +90,7 @@ MUTATIONS: dict[str, list[Change]] = {
     "piecewise": [swapped, moved, nudged],
     "smooth": [turned, lifted, lowered, without_rest],
     "largest": [lambda sign: -sign],
+    "choice": [lambda branches: branches[::-1]],
 }
 
 
@@ -120,6 +121,9 @@ class Broken:
 
     def largest(self, candidates: Any, sign: int = 1, places: Any = None) -> Any:
         return self.domain.largest(candidates, self._changed("largest", sign), places)
+
+    def choice(self, mask: Any, yes: Any, no: Any) -> Any:
+        return self.domain.choice(mask, *self._changed("choice", (yes, no)))
 
 
 @contextmanager

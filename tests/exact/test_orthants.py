@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 import farfield as ff
 from farfield.errors import InputError, UnsupportedOperation
@@ -78,3 +80,27 @@ def test_several_instances_look_at_all_their_features():
     found = ff.blind_orthants(both, 0.5)
     mean = both.probabilities(1e9 * found.signs.double()).mean(dim=0).amax(dim=-1)
     assert torch.allclose(found.confidence, mean)
+
+
+def test_where_one_stands_does_not_matter():
+    """Clipped columns rest at the origin here, and are looked at all the same."""
+    front = MinMaxScaler(clip=True).fit(X + 10)
+    model = make_pipeline(front, RandomForestClassifier(3, random_state=0)).fit(X + 10, Y)
+    found = ff.blind_orthants(ff.capture(model), 0.6)
+    assert found.features == (0, 1, 2, 3)
+    own = model.predict_proba(1e9 * found.signs.double().numpy()).max(axis=1)
+    assert np.allclose(found.confidence, own, atol=1e-12)
+    dead = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    dead[0].bias.data.fill_(-9.0)
+    with pytest.raises(UnsupportedOperation, match="keep changing far away"):
+        ff.blind_orthants(captured(dead, 2))
+
+
+def test_masks_of_single_features():
+    class Masks(torch.nn.Module):
+        def forward(self, x):
+            both = ((x[:, :1] > 3) & (x[:, 1:2] <= -1)).to(x.dtype)
+            return torch.cat([9 * both, x[:, 2:] * 0], dim=1)
+
+    found = ff.blind_orthants(captured(Masks(), 3))
+    assert (found.features, found.share) == ((0, 1), 0.25)

@@ -202,6 +202,11 @@ class GermDomain:
         heights = steps.heights(places).to(slope)
         return Germ.of(torch.stack([torch.zeros_like(slope), heights])), tie
 
+    def choice(self, mask: Germ, yes: Germ, no: Germ) -> Germ:
+        """Take the value that a mask says; when it was decided is known from the mask."""
+        self.watch(yes, no)
+        return self.choose(mask.intercept > 0.5, yes, no)
+
     def row_function(self, value: Germ, function: RowFunction) -> Germ:
         """Take the limit of rows that move, and the function itself of rows at rest."""
         self.watch(value)

@@ -170,6 +170,11 @@ class JetDomain(Undivided, ABC):
         self.note_steps(parts, steps, places)
         return self.at_rest(steps.heights(places))
 
+    def choice(self, mask: Jet, yes: Jet, no: Jet) -> Jet:
+        """Take the value that a mask says; rows were divided when that was made."""
+        taken = self.current(mask)[-1] > 0.5
+        return self.jet(torch.where(taken, self.current(yes), self.current(no)))
+
     def row_function(self, value: Jet, function: RowFunction) -> Jet:
         """Apply a function to rows at rest."""
         rows = self._rest(value, f"{type(function).__name__}, a function of whole rows,")

@@ -8,7 +8,7 @@ of the ``n`` features that it looks at are tried, or, if these are too many, ran
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from farfield.exact.jets import Jet, JetDomain
 from farfield.exact.piecewise import free_rows, require_piecewise_affine
 from farfield.graph.network import Network
 from farfield.graph.program import walk
-from farfield.graph.rules import Steps
+from farfield.graph.rules import Pieces, Places, Steps
 from farfield.levels import BLIND
 
 # With at most this many features every orthant is looked at.
@@ -144,7 +144,10 @@ def _orthants(features: int, samples: int, random_state: int | None) -> Iterator
 
 
 class _FeatureDomain(JetDomain):
-    """A walk with whole gradients that sees which features steps look at.
+    """A walk that sees which features steps look at.
+
+    The first numbers of a jet say which features a value keeps changing with, far away: they are
+    gradients up to factors, and never vanish because of where one stands.
 
     Attributes:
         features: Those seen so far.
@@ -162,9 +165,36 @@ class _FeatureDomain(JetDomain):
         """Stand at the origin."""
         return candidates[:, -1].argmax(dim=0)
 
+    def piecewise(self, value: Jet, pieces: Pieces) -> Jet:
+        """What is flat at both ends hangs on signs, as steps do; all else keeps changing."""
+        parts = self.current(value)
+        if any(bool(torch.as_tensor(pieces.slopes[end] != 0).any()) for end in (0, -1)):
+            return self.jet(parts)
+        if pieces.thresholds:
+            self._look(parts[:-1, 0].flatten(1) != 0)
+        return self.at_rest(super().piecewise(value, pieces).parts[-1:])
+
+    def largest(
+        self, candidates: Sequence[Jet], sign: int = 1, places: Places | None = None
+    ) -> Jet:
+        """Any of the candidates may win."""
+        return self._any(candidates)
+
+    def choice(self, mask: Jet, yes: Jet, no: Jet) -> Jet:
+        """Either may be chosen."""
+        return self._any([yes, no])
+
+    def _any(self, values: Sequence[Jet]) -> Jet:
+        parts = [self.current(each) for each in values]
+        changes = sum(each[:-1].abs() for each in parts)
+        return self.jet(torch.cat([torch.as_tensor(changes), parts[0][-1:]]))
+
     def note_steps(self, parts: Tensor, steps: Steps, places: Tensor) -> None:
         """See which single feature each column with breaks moves with."""
-        moving = (parts[:-1, 0] != 0)[:, steps.offsets.diff() > 0]
+        self._look((parts[:-1, 0] != 0)[:, steps.offsets.diff() > 0])
+
+    def _look(self, moving: Tensor) -> None:
+        """Note the features ``(features, units)`` that units are compared by, one for each."""
         several = int((moving.sum(dim=0) > 1).sum())
         if several:
             raise UnsupportedOperation(

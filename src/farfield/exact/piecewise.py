@@ -29,6 +29,10 @@ class OnlyPieces(Generic[V]):
         """Steps are refused before the walk begins."""
         raise AssertionError("steps are refused before the walk")
 
+    def choice(self, mask: V, yes: V, no: V) -> V:
+        """Choices are refused before the walk begins."""
+        raise AssertionError("choices are refused before the walk")
+
     def row_function(self, value: V, function: RowFunction) -> V:
         """Functions of rows are refused before the walk begins."""
         raise AssertionError("functions of rows are refused before the walk")
@@ -38,9 +42,7 @@ class OnlyPieces(Generic[V]):
         raise AssertionError("smooth operations are refused before the walk")
 
 
-def require_piecewise_affine(
-    network: Network, analysis: str, *, continuous: bool = False, steps: bool = True
-) -> None:
+def require_piecewise_affine(network: Network, analysis: str, *, continuous: bool = False) -> None:
     """List every operation without affine pieces in one error.
 
     What stands behind steps is at rest between their jumps, so that anything may be done with it.
@@ -49,14 +51,13 @@ def require_piecewise_affine(
         network: The network to look at.
         analysis: Who needs the pieces, for the message.
         continuous: Whether pieces must meet, too.
-        steps: Whether pieces may be those of steps.
 
     Raises:
         UnsupportedOperation: With the place of each operation that stands in the way.
     """
     problems: dict[tuple[str, str], str] = {}
     for group in network.groups:
-        for step, reason in _obstacles(group, continuous=continuous, steps=steps):
+        for step, reason in _obstacles(group, continuous=continuous):
             problems[step.operation, str(step.source)] = reason
     if not problems:
         return
@@ -74,12 +75,10 @@ def require_piecewise_affine(
 
 def has_jumps(group: InstanceGroup) -> bool:
     """Whether pieces of instances do not always meet: steps, or activations that jump."""
-    return any(reason in JUMPING for _, reason in _obstacles(group, continuous=True, steps=False))
+    return any(reason in JUMPING for _, reason in _obstacles(group, continuous=True))
 
 
-def _obstacles(
-    group: InstanceGroup, *, continuous: bool, steps: bool
-) -> Iterator[tuple[Step, str]]:
+def _obstacles(group: InstanceGroup, *, continuous: bool) -> Iterator[tuple[Step, str]]:
     """Operations on what moves that have no affine pieces, and what they are instead."""
     constants = group.instance(0)
     moving = {group.program.input}
@@ -87,7 +86,7 @@ def _obstacles(
         if step.constant or not moving.intersection(step.refs()):
             continue
         reason = _obstacle(step, constants, continuous)
-        if reason is not None and (reason != "steps" or continuous or not steps):
+        if reason is not None and (reason != "steps" or continuous):
             yield step, reason
         if reason != "steps":
             moving.add(step.name)
@@ -105,6 +104,8 @@ def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> 
     rule = RULES[step.target]
     if rule.kind in ("smooth", "steps", "row function"):
         return rule.kind
+    if rule.kind == "choice" and continuous:
+        return "jumps"
     if rule.kind != "piecewise affine" or not continuous:
         return None
     value = SimpleNamespace(shape=step.shape)

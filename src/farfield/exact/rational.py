@@ -213,6 +213,10 @@ class RationalDomain:
         """Not needed so far: what stands behind smooth functions is rarely rational."""
         raise NotRational("steps behind smooth functions")
 
+    def choice(self, mask: Rational, yes: Rational, no: Rational) -> Rational:
+        """Take the value that a mask says."""
+        return self.choose(self.compare(mask, Fraction(1, 2)) > 0, yes, no)
+
     def row_function(self, value: Rational, function: RowFunction) -> Rational:
         """Functions of rows are floating point by nature."""
         raise NotRational(f"{type(function).__name__} has no rational value")

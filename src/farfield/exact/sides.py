@@ -74,6 +74,9 @@ class Inner(Protocol[G]):
     def steps_from_above(self, value: G, steps: Steps) -> tuple[G, Tensor]:
         """Steps of values that come from above, and ``(rays, outputs)`` where that matters."""
 
+    def choice(self, mask: G, yes: G, no: G) -> G:
+        """As for every domain."""
+
     def row_function(self, value: G, function: RowFunction) -> G:
         """As for every domain."""
 
@@ -228,6 +231,13 @@ class SideDomain(Generic[G]):
         over, under = (side[:, steps.columns] & tie for side in (value.over, value.under))
         self._doubt(over & under)
         return self.exactly(self.inner.choose(over & ~under, upper, result))
+
+    def choice(self, mask: Sided[G], yes: Sided[G], no: Sided[G]) -> Sided[G]:
+        """Take a value and its rest; the side of a jump was asked for when the mask was made."""
+        result = self.inner.choice(mask.value, yes.value, no.value)
+        taken = self.inner.compare(mask.value, 0.5) > 0
+        over = torch.where(taken, yes.over, no.over)
+        return _sided(result, over, torch.where(taken, yes.under, no.under))
 
     def row_function(self, value: Sided[G], function: RowFunction) -> Sided[G]:
         """A limit of something that moves, or only approaches, may be met from either side."""

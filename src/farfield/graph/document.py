@@ -15,6 +15,7 @@ SECTIONS: dict[Kind, str] = {
     "largest": "Largest and smallest: the lexicographic order of germs",
     "smooth": "Smooth: the asymptote where the value moves, the function where it rests",
     "steps": "Steps: the end where a column moves, the interval it lies in where it rests",
+    "choice": "Choices: one value or the other, by a mask that is at rest",
     "row function": "Functions of a row: their limit where it moves, themselves where it rests",
 }
 HEAD = """# What farfield can read
@@ -26,8 +27,9 @@ nothing else is followed exactly; any other operation is refused by name, togeth
 and the line it sits in, before anything is computed. So are parameters for which a rule is not
 true, such as a CELU with a negative `alpha`. Batch norm (evaluation mode) is folded into a
 scale and a shift; what makes probabilities at the end is taken off: softmaxes and sigmoids, also
-means of them. Products of two values that both depend on the input (attention, gating) and layer
-norm have no rule.
+means of them. Comparisons, masks and `where` become `bend`, a piecewise-affine function of one
+number that may jump, and `choose`, one value or another. Products of two values that both depend on
+the input (attention, gating) and layer norm have no rule.
 
 To add a rule, say what the operation is in `src/farfield/graph/` (`affine.py`, `activations.py` or
 `pooling.py`), add a line to `CASES` in `tests/rule_cases.py`, and run `make docs`.

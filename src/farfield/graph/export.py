@@ -23,6 +23,7 @@ from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
+OVERLOADS = ("Scalar", "Tensor")
 
 # Refused or stripped under their own name; decomposed, they would be listed as a dozen parts.
 KEPT_WHOLE = (
@@ -43,6 +44,17 @@ KEPT_WHOLE = (
     aten.embedding.default,
     aten.lstm.input,
     aten.gru.input,
+)
+# Operations by which a model decides, or that its decisions are made of: numbers among their
+# arguments are rounded as the model rounds them, so that a tie is one here where it is one there.
+ROUNDED = (
+    *(
+        getattr(getattr(aten, n), o)
+        for n in ("gt", "ge", "lt", "le", "eq", "ne")
+        for o in OVERLOADS
+    ),
+    *(getattr(getattr(aten, n), o) for n in ("mul", "add", "sub", "rsub") for o in OVERLOADS),
+    aten.threshold.default,
 )
 BATCH_NORMS = (aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default)
 
@@ -219,10 +231,26 @@ def _step(node: torch.fx.Node) -> Step:
     return Step(
         name=node.name,
         target=node.target,  # type: ignore[arg-type]  # call_function nodes hold callables
-        args=_read(node.args),
+        args=_rounded(node, _read(node.args)),
         kwargs={key: _read(value) for key, value in node.kwargs.items()},
         source=_source(node),
         shape=_shape(node.meta.get("val")),
+    )
+
+
+def _rounded(node: torch.fx.Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers that a model compares with as it sees them itself, often in single precision."""
+    first = node.args[0] if node.args else None
+    beside = first.meta.get("val") if isinstance(first, torch.fx.Node) else None
+    if (
+        node.target not in ROUNDED
+        or not isinstance(beside, Tensor)
+        or not beside.dtype.is_floating_point
+    ):
+        return args
+    kind = beside.dtype
+    return tuple(
+        float(torch.tensor(each, dtype=kind)) if isinstance(each, float) else each for each in args
     )
 
 

@@ -1,7 +1,7 @@
 """The rule table: what each ATen operation *is*, whatever one wants to compute about it.
 
-Every operation of a model that can be followed is one of six things, and a domain (plain germs,
-germs with error bounds, rational germs) only has to know these six:
+Every operation of a model that can be followed is one of seven things, and a domain (plain germs,
+germs with error bounds, rational germs) only has to know these seven:
 
 ``Affine``
     linear in the data plus an offset: ``W x + c``; copying and moving count as well.
@@ -13,6 +13,8 @@ germs with error bounds, rational germs) only has to know these six:
     a function of one number with known asymptotes, applied to every element: sigmoid, GELU.
 ``Steps``
     piecewise-constant functions of single columns: the splits of trees, encoders, bins.
+``choice``
+    one of two values, by a mask that is 0 or 1: ``where``, masks times values.
 ``RowFunction``
     a function of a whole row that has a limit along every ray, or is only asked at rest: what
     trees make of the outcomes of their splits, softmax inside of a model, kernels, neighbours.
@@ -35,7 +37,16 @@ from torch import Tensor
 from farfield.graph.ranges import Lower, Range, Refusal, first_of, outside
 
 V = TypeVar("V")
-Kind = Literal["copy", "affine", "piecewise affine", "largest", "smooth", "steps", "row function"]
+Kind = Literal[
+    "copy",
+    "affine",
+    "piecewise affine",
+    "largest",
+    "smooth",
+    "steps",
+    "choice",
+    "row function",
+]
 Number = float | Fraction
 Side = Literal[-1, 0, 1]
 # Functions that jump by less count as smooth: the value is off by at most this at the very jump.
@@ -296,6 +307,9 @@ class Domain(Protocol[V]):
 
     def steps(self, value: V, steps: Steps) -> V:
         """Apply piecewise-constant functions of single columns."""
+
+    def choice(self, mask: V, yes: V, no: V) -> V:
+        """Take one value where a mask is 1, another where it is 0, element by element."""
 
     def row_function(self, value: V, function: RowFunction) -> V:
         """Apply a function of a whole row that has a limit."""

@@ -2,7 +2,8 @@
 
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
-* Softsign and softshrink are put together again; conversions between float types become no-ops.
+* Softsign is put together again; conversions between float types become no-ops.
+* Comparisons, masks and ``where`` become piecewise-affine functions and choices.
 * Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
 * Every operation without a rule is listed in one error.
@@ -23,6 +24,7 @@ from farfield.errors import SAMPLED, CaptureError, UnsupportedOperation
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
+from farfield.graph.masks import read_masks
 from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.program import FREE, Program, Ref, Step, taint
@@ -49,6 +51,7 @@ def simplify(
     """
     program = _fold_batch_norm(_prune(program))
     program = fold_padding(put_together(program))
+    program = read_masks(taint(program), constants)
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     head, members = take_off(_prune(program), constants)

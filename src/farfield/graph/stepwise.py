@@ -6,6 +6,8 @@ models are written with them as programs of networks are with ATen's operations.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -48,7 +50,9 @@ def _fill_missing(domain: Domain[V], value: V, _: Tensor) -> V:
 def bend(rows: Tensor, pieces: Pieces) -> Tensor:
     """Apply one piecewise-affine function to every element."""
     lines = [
-        rows * (slope if isinstance(slope, Tensor) else float(slope)) + float(intercept)
+        torch.full_like(rows, float(intercept))  # a product with zero loses infinite numbers
+        if not isinstance(slope, Tensor) and slope == 0
+        else rows * (slope if isinstance(slope, Tensor) else float(slope)) + float(intercept)
         for slope, intercept in zip(pieces.slopes, pieces.intercepts, strict=True)
     ]
     out = lines[0]
@@ -61,3 +65,26 @@ def bend(rows: Tensor, pieces: Pieces) -> Tensor:
 def _bend(domain: Domain[V], value: V, pieces: Pieces) -> V:
     """The piece that each value ends up in."""
     return domain.piecewise(value, pieces)
+
+
+def choose(mask: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
+    """Take ``yes`` where a mask is 1, ``no`` where it is 0; masks hold nothing else."""
+    first, second = (torch.as_tensor(each).to(mask) for each in (yes, no))
+    return torch.where(mask > 0.5, first, second)
+
+
+@rule(choose, kind="choice", data=None, together=True)
+def _choose(domain: Domain[V], mask: V, yes: Any, no: Any) -> V:
+    """One value or another, by a mask that is at rest: it was decided when that was made."""
+    return domain.choice(mask, *(_as_value(domain, mask, each) for each in (yes, no)))
+
+
+def _as_value(domain: Domain[V], mask: V, branch: Any) -> V:
+    """A constant as a value with the rows of a mask; other values as they are."""
+    if not isinstance(branch, (int, float, Tensor)):
+        value: V = branch
+        return value
+    if not isinstance(branch, Tensor):
+        nothing = Affine(lambda rows: 0 * rows, offset=float(branch), terms=1)
+        return domain.affine(nothing, mask)
+    return domain.affine(Affine(torch.mul, (torch.zeros_like(branch),), branch, terms=1), mask)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -15,8 +13,8 @@ aten = torch.ops.aten
 
 
 def put_together(program: Program) -> Program:
-    """Recognise softsign and softshrink."""
-    return _softshrink(_softsign(program))
+    """Recognise softsign."""
+    return _softsign(program)
 
 
 def _softsign(program: Program) -> Program:
@@ -36,42 +34,3 @@ def _softsign(program: Program) -> Program:
         return replace(step, target=F.softsign, args=(top,), kwargs={})
 
     return program.with_steps(tuple(read(step) for step in program.steps))
-
-
-def _softshrink(program: Program) -> Program:
-    """Recognise softshrink, which PyTorch writes out: ``x`` less what a clamp leaves of it."""
-    made = {step.name: step for step in program.steps}
-    steps: list[Step] = []
-    for step in program.steps:
-        found = _shrinkage(step, made)
-        if found is not None:
-            value, size = found
-            cut = Ref(f"{step.name}_cut")
-            limits = (value, -size, size)
-            steps.append(replace(step, name=cut.name, target=aten.clamp.default, args=limits))
-            steps.append(replace(step, target=aten.sub.Tensor, args=(value, cut)))
-        else:
-            steps.append(step)
-    return program.with_steps(tuple(steps))
-
-
-def _shrinkage(step: Step, made: Mapping[str, Step]) -> tuple[Ref, float] | None:
-    """``x`` and ``l`` of ``where(|x| > l, x - sign(x) * l, x * 0)``, if a step is that."""
-
-    def parts(value: Any, *targets: Any) -> tuple[Any, ...]:
-        """The arguments of the step that made a value, if it was one of these."""
-        maker = made.get(value.name) if isinstance(value, Ref) else None
-        return maker.args if maker is not None and maker.target in targets else (None, None)
-
-    if step.target is not aten.where.self:
-        return None
-    products = (aten.mul.Tensor, aten.mul.Scalar)
-    distance, size = parts(step.args[0], aten.gt.Scalar)[:2]
-    value = parts(distance, aten.abs.default)[0]
-    first, shift = parts(step.args[1], aten.sub.Tensor)[:2]
-    sign, factor = parts(shift, *products)[:2]
-    signed, nothing = parts(sign, aten.sign.default)[0], parts(step.args[2], *products)[:2]
-    alike = isinstance(value, Ref) and value == first == signed and nothing == (value, 0)
-    if not alike or not isinstance(size, (int, float)) or size != factor or not size > 0:
-        return None
-    return value, float(size)

@@ -94,6 +94,29 @@ CASES = {
     "Where": Case(
         [("Where", ["m", "_", "w"], {})], weights={"m": np.arange(6) % 2 == 0, "w": f(6)}
     ),
+    "Where-data": Case(
+        [("Greater", ["_", "w"], {"outputs": ["m"]}), ("Where", ["_", "x", "w"], {})],
+        weights={"w": f(6)},
+    ),
+    "Where-number": Case(
+        [("Less", ["_", "w"], {}), ("Not", None, {}), ("Where", ["_", "x", "w"], {})],
+        weights={"w": np.float32(0.25)},
+    ),
+    "Equal-Or-Cast": Case(
+        [
+            ("GreaterOrEqual", ["x", "w"], {"outputs": ["a"]}),
+            ("LessOrEqual", ["x", "v"], {"outputs": ["b"]}),
+            ("Equal", ["x", "w"], {"outputs": ["c"]}),
+            ("Xor", ["a", "b"], {"outputs": ["d"]}),
+            ("Or", ["d", "c"], {}),
+            ("Cast", ["_"], {"to": 1}),
+            ("Mul", ["_", "x"], {}),
+        ],
+        weights={"w": f(6), "v": np.float32(0.5)},
+    ),
+    "Shrink": Case([("Shrink", None, {"lambd": 0.5, "bias": 0.25})]),
+    "Shrink-hard": Case([("Shrink", None, {"lambd": 1.5})]),
+    "Sign": Case([("Sign", None, {}), ("Add", ["_", "x"], {})]),
     "MatMul": Case([("MatMul", ["_", "w"], {})], weights={"w": f(6, 4)}),
     "MatMul-left": Case([("MatMul", ["w", "_"], {})], (6, 3), {"w": f(4, 6)}),
     "MatMul-batch": Case([("MatMul", ["_", "w"], {})], (2, 3, 5), {"w": f(2, 5, 4)}),

@@ -88,7 +88,7 @@ def check_monotonicity(
     >>> found.sign.tolist(), found.holds
     ([[1, 0], [-1, -1]], False)
     """
-    require_piecewise_affine(network, "monotonicity on a box", steps=False)
+    require_piecewise_affine(network, "monotonicity on a box", continuous=True)
     program, constants = pick_instance(network, instance)
     bottom, top = one_row(network, low, "low"), one_row(network, high, "high")
     if not bool((bottom < top).all()):

@@ -59,8 +59,6 @@ BOUNDED = frozenset(
         "Scatter",
         "ScatterElements",
         "ScatterND",
-        "Shrink",
-        "Sign",
         "Sin",
         "Sinh",
         "Tan",
@@ -69,7 +67,7 @@ BOUNDED = frozenset(
     ]
 )
 # Their results have at most as many numbers as all pairs of numbers of their inputs.
-PAIRWISE = frozenset(["BitwiseAnd", "BitwiseOr", "BitwiseXor", "GatherND", "Xor"])
+PAIRWISE = frozenset(["BitwiseAnd", "BitwiseOr", "BitwiseXor", "GatherND"])
 # The reference implementation walks some results number by number in Python.
 SLOW = 2**6
 # AttributeProto.AttributeType: numbers, text, and lists of numbers; no tensors and no graphs.

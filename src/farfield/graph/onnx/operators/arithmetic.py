@@ -175,19 +175,24 @@ COMPARISONS = {
     "GreaterOrEqual": aten.ge.Tensor,
     "And": aten.logical_and.default,
     "Or": aten.logical_or.default,
+    "Xor": aten.logical_xor.default,
 }
 
 
 @operator(*COMPARISONS)
 def compare(trace: ProgramBuilder, node: Node) -> Any:
-    """Comparisons of constants, as shape chains make them."""
+    """Comparisons of constants, as shape chains make them, and of what depends on the input."""
     return trace.apply(COMPARISONS[node.operator], node[0], node[1])
 
 
 @operator("Where")
 def where(trace: ProgramBuilder, node: Node) -> Any:
-    """A choice between two values by a constant mask: ``m a + (1 - m) b``."""
-    mask, left, right = node[0], node[1], node[2]
+    """A choice between two values, by a mask."""
+    return choice(trace, node[0], node[1], node[2])
+
+
+def choice(trace: ProgramBuilder, mask: Value, left: Value, right: Value) -> Any:
+    """One of two values; by a constant mask it is ``m a + (1 - m) b``."""
     if isinstance(mask, Data):
         return trace.emit(aten.where.self, _condition(mask), operand(left), operand(right))
     if isinstance(left, Known) and isinstance(right, Known):

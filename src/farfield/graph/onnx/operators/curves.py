@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from farfield.graph.onnx.node import Node, as_float, operator
-from farfield.graph.onnx.operators.arithmetic import multiply
+from farfield.graph.onnx.operators.arithmetic import add, choice, multiply
 from farfield.graph.onnx.trace import Data, Known, ProgramBuilder, Refusal, known
 
 aten = torch.ops.aten
@@ -31,6 +31,7 @@ UNARY: dict[str, Callable[..., Any]] = {
     "Floor": aten.floor.default,
     "Ceil": aten.ceil.default,
     "Not": aten.logical_not.default,
+    "Sign": aten.sign.default,
 }
 
 
@@ -50,6 +51,18 @@ def softplus(trace: ProgramBuilder, node: Node) -> Any:
 def leaky_relu(trace: ProgramBuilder, node: Node) -> Any:
     """A small slope below 0."""
     return trace.apply(aten.leaky_relu.default, node[0], node.number("alpha", 0.01))
+
+
+@operator("Shrink")
+def shrink(trace: ProgramBuilder, node: Node) -> Any:
+    """Nothing near 0; elsewhere the value, moved towards 0."""
+    value, size, bias = node[0], node.number("lambd", 0.5), node.number("bias", 0.0)
+    found: Any = multiply(trace, value, known(0.0))
+    for relation, sign in ((aten.lt.Tensor, -1.0), (aten.gt.Tensor, 1.0)):
+        mask = trace.apply(relation, value, known(sign * size))
+        moved = add(trace, value, known(-sign * bias))
+        found = choice(trace, mask, moved, found)
+    return found
 
 
 @operator("PRelu")
