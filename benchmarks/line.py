@@ -13,6 +13,7 @@ from torch import nn
 import farfield as ff
 from farfield.exact.ray.line import along
 from farfield.exact.ray.lines import Lines
+from farfield.networks.lenet import lenet
 
 QUESTION = (
     "All pieces of a 2-25-25-25-1 network on one ray to infinity (about 70), of 1,000 such rays "
@@ -37,24 +38,6 @@ def network(seed: int = 0, hidden: tuple[int, ...] = (25, 25, 25)) -> nn.Sequent
         layer.bias.data.normal_(0, 0.5, generator=generator)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-def lenet() -> nn.Sequential:
-    """The LeNet of Hein et al. 2019, freshly initialised."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(1, 32, 5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(3136, 1024),
-            nn.ReLU(),
-            nn.Linear(1024, 10),
-        )
 
 
 def plain_walk(module: nn.Sequential, origin: Floats, direction: Floats, stop: float) -> Floats:
@@ -125,7 +108,9 @@ def small(repeats: int) -> dict[str, float | int]:
 
 def large() -> dict[str, float | int]:
     """A LeNet between two uniform images; one forward pass of a single image for scale."""
-    captured = ff.capture(lenet(), torch.zeros(1, 1, 28, 28))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        captured = ff.capture(lenet(), torch.zeros(1, 1, 28, 28))
     first, second = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0)).double()
     start = time.perf_counter()
     pieces = int(along(captured, first, second - first, 1.0).counts)
