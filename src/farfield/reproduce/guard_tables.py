@@ -24,8 +24,8 @@ SHORT = {
     "noise, three times the range": "noise",
 }
 STANDINGS = (
-    "AUROC of the guard beside the best of plain, temperature, ensemble, anchored, CEDA, ACET, "
-    "CCU, Laplace and RBF. Won at: with the default where the guard is at least as good or within "
+    "AUROC of the guard beside its best rival: plain, temperature, ensemble, anchored, CEDA, ACET, "
+    "CCU, Laplace or RBF. Won at: with the default where the guard is at least as good or within "
     ".005; else which share of kept rows that would take, if the loss of likelihood did not count. "
     "Best of all has all other methods too, scores included."
 )
@@ -95,9 +95,10 @@ def words(numbers: Mapping[str, Any]) -> list[str]:
     """What was found, in sentences."""
     columns = numbers["standings"]
     won = [each for each in columns if each["behind"] <= CLOSE]
+    most = max(sum(name in RIVALS for name in found) for found in numbers["tasks"].values())
     said = [
-        f"In {len(won)} of {len(columns)} columns the guard is at least as good as the best of "
-        f"nine other remedies, or within {CLOSE:g} of it."
+        f"In {len(won)} of {len(columns)} columns the guard is at least as good as the best of up "
+        f"to {most} other remedies, or within {CLOSE:g} of it."
     ]
     if numbers.get("not_measured"):
         said.append(f"Not measured: {'; '.join(numbers['not_measured'])}.")
@@ -113,7 +114,7 @@ def tables(numbers: Mapping[str, Any]) -> list[ResultTable]:
 
 
 def _standings(columns: list[dict[str, Any]]) -> ResultTable:
-    titles = ["task", "foreign rows", "guard", "best of nine", "by", "won at", "best of all", "by"]
+    titles = ["task", "foreign rows", "guard", "best rival", "by", "won at", "best of all", "by"]
     rows: list[list[Value]] = [
         [
             each["task"],
@@ -179,7 +180,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     axis.set_yticks(range(len(columns)), names[::-1], fontsize=7)
     axis.set_xlabel("AUROC of test rows against foreign rows")
     tidy(axis)
-    caption = "AUROC in every column: filled the guard, hollow the best of nine other remedies."
+    caption = "AUROC in every column: filled the guard, hollow the best of its rivals."
     return Figure("standings", caption, figure)
 
 
