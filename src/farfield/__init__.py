@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Everything public, by where it lives: what may be imported, listed and completed follows from it.
 # The packages ``audit`` and ``guard`` can be called.
