@@ -83,13 +83,16 @@ def test_a_written_out_activation_is_read(name, save, agrees):
         "b = Mul x slope\ns = Sigmoid b\ny = Mul x s",
         "d = Mul x half\ne = Erf d\na = Add e one\ny = Mul x a",
         "e = Exp x\ny = Mul e one",
-        "c = Greater x one\ny = Where c x one",
         "r = Relu x\ny = Div one r",
     ],
 )
 def test_a_near_miss_is_refused(text, save):
     with pytest.raises(UnsupportedOperation):
         ff.capture(save(graph(text), (4,), NUMBERS))
+
+
+def test_a_choice_by_a_comparison_is_a_maximum(save, agrees):
+    agrees(save(graph("c = Greater x one\ny = Where c x one"), (4,), NUMBERS))
 
 
 def test_a_part_that_others_read_stays(save, agrees):
