@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.findings import Task
-from farfield.audit.given_guard import AnyGuard
+from farfield.audit.given_guard import AnyGuard, guarded
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
@@ -19,6 +20,8 @@ from farfield.data import Source, TableColumn, open_data
 from farfield.errors import InputError
 
 Progress = Callable[[str, float], None]
+# Of the sampled rows, every fifth is kept out of the guard and only compared on.
+KEPT_OUT = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,18 @@ class Case:
     def telling(self) -> list[TableColumn]:
         """Numeric features, those that move the model most first."""
         return self.subject.by_effect(self.rng)
+
+    @cached_property
+    def protection(self) -> tuple[AnyGuard, NDArray[np.bool_]]:
+        """The guard, and which of the sampled rows it has not been fitted on, if there are such."""
+        subject = self.subject
+        apart = np.arange(len(subject.rows)) % KEPT_OUT == 0
+        if self.given_guard is not None:
+            return self.given_guard, np.ones_like(apart)
+        inside = np.ones_like(apart) if apart.all() else ~apart
+        labels = None if subject.labels is None else subject.labels[inside]
+        rows, seed = subject.rows[inside], self.settings.seed
+        return guarded(subject.model, subject.moving, rows, labels, random_state=seed), apart
 
     @property
     def classifies(self) -> bool:

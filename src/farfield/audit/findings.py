@@ -386,6 +386,53 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Mistake:
+    """One error of data entry in one column, made in sampled rows; shares are of those it changes.
+
+    Attributes:
+        column: Name of the column.
+        error: What was entered instead.
+        rows: How many of the sampled rows it changes.
+        flips: Share whose predicted class changes.
+        rises: Share of which the model is surer than before.
+        certain: Share that ends at the threshold's confidence or more.
+        silent: Share whose class changes while none of the model's own scores notices.
+        slips: Share of which the range check and the guard, if there is one, notice nothing either.
+        noticed: What might notice it (a score, ``range``, ``guard``) to the share that it does, at
+            ``alarms`` false alarms.
+        example: The row with the worst change, in words; nothing if no class changes.
+    """
+
+    column: str
+    error: str
+    rows: int
+    flips: Estimate
+    rises: Estimate
+    certain: Estimate
+    silent: Estimate
+    slips: Estimate
+    noticed: Mapping[str, Estimate]
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class EntryErrors:
+    """What errors of data entry do to the model's answers.
+
+    Attributes:
+        sampled: How many rows they were made in.
+        columns: How many columns were looked at; those that move the model most, if not all.
+        alarms: The share of correct rows that every score may take for wrong.
+        mistakes: All of them, worst first.
+    """
+
+    sampled: int
+    columns: int
+    alarms: float
+    mistakes: tuple[Mistake, ...]
+
+
+@dataclass(frozen=True)
 class Collapse:
     """A regressor at one end of one feature.
 

@@ -14,6 +14,7 @@ from farfield.audit.findings import (
     Collapse,
     DataFacts,
     Detected,
+    EntryErrors,
     Family,
     Feature,
     Health,
@@ -50,6 +51,7 @@ class Audit:
         families: Families of directions with their blind shares.
         features: One entry per feature, in the order of the columns; empty for images.
         curve_steps: The signed distances of every feature's ``curve``, in standard deviations.
+        entry_errors: What errors of data entry do; ``None`` for images and regressors.
         rays: Rays through to infinity.
         surfaces: Two features at a time.
         health: How good the model is on labelled data; ``None`` without labels.
@@ -73,6 +75,7 @@ class Audit:
     families: tuple[Family, ...]
     features: tuple[Feature, ...] = ()
     curve_steps: tuple[float, ...] = ()
+    entry_errors: EntryErrors | None = None
     rays: tuple[Ray, ...] = ()
     surfaces: tuple[Surface, ...] = ()
     health: Health | None = None

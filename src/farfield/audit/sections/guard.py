@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from farfield.audit.case import Case
 from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
-from farfield.audit.given_guard import AnyGuard, guarded
+from farfield.audit.given_guard import AnyGuard
 from farfield.audit.subject import Floats, Subject
 from farfield.estimate import value_of
 from farfield.evaluate.calibration import calibration
@@ -21,8 +20,6 @@ from farfield.guard.falsify import falsify
 from farfield.guard.model import GuardedModel
 
 Pair = tuple[float, float]
-# Of the sampled rows, every fifth is kept out of the guard and only compared on.
-KEPT_OUT = 5
 # Rows that are moved to a feature's bound.
 MOVED = 100
 # Rows of an out-of-distribution set that a guard is compared on.
@@ -42,7 +39,7 @@ def compute(case: Case) -> dict[str, Any]:
     timings and numbers differ by the guard alone.
     """
     case.stage("guard")
-    safe, apart = _guard(case)
+    safe, apart = case.protection
     rows = {"": case.subject.rows[apart]} | {
         name: np.asarray(source.sample(MOST_OUT, random_state=case.settings.seed).X, float)
         for name, source in case.ood.items()
@@ -81,19 +78,6 @@ def compute(case: Case) -> dict[str, Any]:
         features=_features(case.subject, safe, case.found.get("features", ())),
     )
     return {"guard": compared}
-
-
-def _guard(case: Case) -> tuple[AnyGuard, NDArray[np.bool_]]:
-    """The guard, and which of the sampled rows it has not been fitted on, if there are such."""
-    subject = case.subject
-    apart = np.arange(len(subject.rows)) % KEPT_OUT == 0
-    if case.given_guard is not None:
-        return case.given_guard, np.ones_like(apart)
-    inside = np.ones_like(apart) if apart.all() else ~apart
-    labels = None if subject.labels is None else subject.labels[inside]
-    rows, seed = subject.rows[inside], case.settings.seed
-    safe = guarded(subject.model, subject.moving, rows, labels, random_state=seed)
-    return safe, apart
 
 
 def _blindness(case: Case, safe: AnyGuard, found: Sequence[Family]) -> dict[str, Pair]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from farfield.report.content.entry_errors import worst_mistakes
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
 from farfield.report.content.switches import made_of
@@ -54,7 +55,7 @@ class Listing:
 def listings(audit: Audit, most: int | None = SHOWN) -> list[Listing]:
     """All small tables that have rows, each cut to ``most`` of them; all rows if ``None``."""
     made: tuple[Callable[[Audit, int | None], Listing], ...] = (
-        families, features, spread, health, detection, guard,
+        families, features, entry_errors, spread, health, detection, guard,
     )  # fmt: skip
     return [listing for listing in (make(audit, most) for make in made) if listing.rows]
 
@@ -91,6 +92,21 @@ def features(audit: Audit, most: int | None = None) -> Listing:
         rows,
         cut if len(rows) < len(audit.features) else "",
     )
+
+
+def entry_errors(audit: Audit, most: int | None = None) -> Listing:
+    """The worst errors of data entry."""
+    found = worst_mistakes(audit, len(audit.entry_errors.mistakes) if audit.entry_errors else 0)
+    rows = tuple(
+        (
+            _name(f"{each.column}: {each.error}"),
+            *(percent(value.value) for value in (each.flips, each.silent, each.slips)),
+        )
+        for each in found[:most]
+    )
+    head = ("Error of data entry", "Class changes", "Unnoticed by scores", "Nor by range or guard")
+    cut = f"{len(rows)} of {plural(len(found), 'error')} that change a class."
+    return Listing("Errors of data entry, worst first", head, rows, cut if rows else "")
 
 
 def spread(audit: Audit, most: int | None = None) -> Listing:

@@ -78,6 +78,12 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
             else "The audit holds no features.",
         ),
         (
+            "entry_errors",
+            "Errors of data entry",
+            audit.entry_errors,
+            "" if not (plain and tabular) else "No column can be entered wrongly.",
+        ),
+        (
             "rays",
             "Rays to infinity" if audit.verdict.seen_to is None else "Rays, as far as was looked",
             shown_rays(audit, limits),

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from farfield.estimate import value_of
 from farfield.files import replacing
 from farfield.report.content import words
+from farfield.report.content.entry_errors import error_grid, worst_mistakes
 from farfield.report.content.features import feature_rows
 from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
@@ -43,6 +44,8 @@ PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 # Smaller than this nothing is left to leave out.
 SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)
 # Rows that a cell of a notebook has room for.
+# Errors of data entry in the table; the grid above it has them all.
+MISTAKES = 40
 IN_NOTEBOOKS = 10
 
 
@@ -94,6 +97,8 @@ def _render(audit: Audit, limits: Limits) -> str:
             rays=shown_rays(audit, limits),
             surfaces=shown_surfaces(audit, limits),
             contests=contests(audit, limits),
+            error_grid=error_grid(audit, limits),
+            mistakes=worst_mistakes(audit, min(MISTAKES, limits.rows)),
             divided=most_divided(audit),
             words=words_used(audit),
             policy=policy(style, script, early),

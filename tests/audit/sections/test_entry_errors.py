@@ -1,0 +1,112 @@
+"""What errors of data entry do, in a model of which every answer is known."""
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from torch import nn
+
+import farfield as ff
+from farfield.audit.record import Audit
+from farfield.report.text import format_audit
+
+RNG = np.random.default_rng(0)
+# Nine in ten rows are safely negative, and nothing depends on b.
+X = np.column_stack([RNG.uniform(1.0, 2.0, 300), RNG.uniform(-1.0, 1.0, 300)])
+X[::10, 0] += 8.0
+
+
+def sure(rows):
+    """Positive above 5, and 99.9% sure of whatever it says."""
+    positive = np.where(np.asarray(rows)[:, 0] > 5, 0.999, 0.001)
+    return np.column_stack([1 - positive, positive])
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return ff.audit(sure, X, (X[:, 0] > 5).astype(int), features=["a", "b"], guard=True)
+
+
+def error(audit, column, name):
+    (found,) = [e for e in audit.entry_errors.mistakes if (e.column, e.error) == (column, name)]
+    return found
+
+
+def test_every_change_is_counted(audit):
+    sampled = audit.entry_errors.sampled
+    assert sampled == 200
+    found = error(audit, "a", "times 10")
+    assert found.rows == sampled
+    # All but the tenth that is above 5 already.
+    assert found.flips.value == pytest.approx(0.9, abs=0.03)
+    assert found.silent == found.flips
+    assert found.certain.value == 1.0
+    assert found.rises.value == 0.0
+    assert found.noticed["one_minus_max_probability"].value == 0.0
+    # Beyond 10 a range check and the guard see it.
+    assert found.noticed["range"].value > 0.9
+    assert found.noticed["guard"].value > 0.9
+    assert found.slips.value < 0.1
+
+
+def test_an_error_within_the_range_slips_through(audit):
+    found = error(audit, "a", "9")
+    assert found.flips.value == pytest.approx(0.9, abs=0.03)
+    assert found.noticed["range"].value == 0.0
+    assert found.slips.value > 0.5
+    assert "entered as 9: 0 (99.9%) becomes 1 (99.9%)" in found.example
+
+
+def test_columns_without_effect_change_nothing(audit):
+    own = [e for e in audit.entry_errors.mistakes if e.column == "b"]
+    assert own
+    assert all(e.flips.value == 0.0 and e.example == "" for e in own)
+    assert audit.entry_errors.mistakes[0].column == "a"
+
+
+def test_reports_show_the_worst(audit, tmp_path):
+    assert "Errors of data entry, worst first" in format_audit(audit)
+    path = tmp_path / "audit.json"
+    audit.to_json(path)
+    again = Audit.from_json(path)
+    assert again.entry_errors == audit.entry_errors
+    assert json.loads(path.read_text())["entry_errors"]["alarms"] == 0.01
+    page = again.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Errors of data entry" in page
+    assert "Noticed by the guard" in page
+
+
+def test_a_model_without_an_answer_is_noticed():
+    def broken(rows):
+        p = sure(rows)
+        p[np.asarray(rows)[:, 0] > 100] = np.nan
+        return p
+
+    audit = ff.audit(broken, X, features=["a", "b"], directions=5)
+    found = error(audit, "a", "999")
+    assert found.flips.value == 0.0
+    assert found.noticed["one_minus_max_probability"].value == 1.0
+
+
+def test_categories_that_nobody_knows():
+    """All zeros are unknown to a model of one-hot codes; raw columns have no such input."""
+    city = RNG.integers(0, 2, 300)
+    frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
+    layer = nn.Linear(3, 1)
+    layer.weight.data = torch.tensor([[0.0, 2.0, 2.0]])
+    layer.bias.data = torch.tensor([-1.0])
+    found = error(ff.audit(layer, frame, directions=5), "city", "unknown category")
+    assert found.flips.value == 1.0
+    assert found.noticed["range"].value == 1.0
+    steps = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["city"]), remainder="passthrough"
+    )
+    pipeline = make_pipeline(steps, LogisticRegression()).fit(frame, city)
+    raw = ff.audit(pipeline, frame, directions=5).entry_errors
+    assert {each.column for each in raw.mistakes} == {"a"}
