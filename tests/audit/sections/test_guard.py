@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import farfield as ff
-from farfield.audit.families import share_value
 from farfield.data import FeatureSchema, Schema
 from farfield.errors import InputError
+from farfield.estimate import value_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_before_and_after_with_one_blind_share_in_one_report(moons):
     audited = ff.audit(model, data.X, data.y, guard=True, **options)
     found = audited.guard
     before = {name: pair[0] for name, pair in found.rows.items() if name.startswith("blind:")}
-    assert before == {f"blind: {each.name}": share_value(each.share) for each in audited.families}
+    assert before == {f"blind: {each.name}": value_of(each.share) for each in audited.families}
     assert found.rows["blind: axes"] == (1.0, 0.0)
     assert found.rows["accuracy"][0] == found.rows["accuracy"][1]
     assert found.rows["AUROC: far"][1] > 0.9 > found.rows["AUROC: far"][0]
