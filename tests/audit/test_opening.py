@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 import farfield as ff
 from farfield.audit.opening import open_both
@@ -61,3 +62,26 @@ def test_what_is_asked_for_is_checked(models):
         open_both(models[0], FRAME, evidence="both")
     with pytest.raises(InputError, match="'regression', got 'ranking'"):
         open_both(models[0], FRAME, task="ranking")
+
+
+def test_codes_without_categories_are_a_warning_unless_the_data_names_them(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm", reason="a model that loses its categories")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ward": rng.integers(0, 4, 120), "age": rng.normal(size=120)})
+    labels = ((frame.ward == 1) ^ (frame.age > 0)).astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1)
+    model.fit(frame, labels, categorical_feature=["ward"])
+    model.booster_.save_model(tmp_path / "m.txt")
+    table = frame.assign(died=labels)
+    few = {"samples": 60, "directions": 10}
+    plain = ff.audit(tmp_path / "m.txt", table, "died", **few)
+    assert any("Categories of ward are not in the model" in each for each in plain.warnings)
+    told = ff.audit(tmp_path / "m.txt", table, "died", categorical=["ward"], **few)
+    assert not any("ward" in each for each in told.warnings)
+
+
+def test_neighbours_that_tie_are_a_warning():
+    rows = np.random.default_rng(0).integers(0, 4, size=(60, 2)).astype(float)
+    labels = np.arange(60) % 2
+    found = ff.audit(KNeighborsClassifier(3).fit(rows, labels), rows, labels, directions=10)
+    assert any("neighbours tie for the last place" in each for each in found.warnings)

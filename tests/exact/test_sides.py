@@ -187,6 +187,9 @@ def test_an_unknown_side_is_an_error_and_never_a_guess(certify):
     network = ff.capture(module, torch.zeros(1, 1).double())
     with pytest.raises(UndecidedLimit, match=r"1 of 1 rays \(rows \[0\]\).*aten.threshold in"):
         ff.at_infinity(network, [0.0], [[1.0]], certify=certify)
+    far = ff.at_infinity(network, [0.0], [[1.0], [-1.0]], certify=certify, undecided="mark")
+    assert far.undecided.tolist() == [[True, True]]
+    assert not certify or not far.certified.any()
     away = Jump(lambda x: torch.tanh(x) - torch.tanh(2 * x), 0.1)
     far = ff.at_infinity(ff.capture(away, torch.zeros(1, 1).double()), [0.0], [[1.0]])
     assert far.intercept[0, 0, 0] == 5.0

@@ -18,6 +18,7 @@ from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.data import Source, TableColumn, open_data
 from farfield.errors import InputError
+from farfield.graph.reading import CODED
 
 Progress = Callable[[str, float], None]
 # Of the sampled rows, every fifth is kept out of the guard and only compared on.
@@ -138,7 +139,22 @@ def open_case(
     )
     case = Case(settings, loaded, source, data, others, subject, rng, pairs, **rest)
     case.warnings.extend(crosscheck(loaded.original, subject, source))
+    case.warnings.extend(_codes(loaded, source))
     return case
+
+
+def _codes(loaded: LoadedModel, source: Source) -> list[str]:
+    """Say that codes of categories are moved as if they were numbers, unless the data says so."""
+    told = {column.name for column in source.columns if column.categorical}
+    found = []
+    for note in loaded.network.notes:
+        names = note.removeprefix("categories of ").removesuffix(f" {CODED}").split(", ")
+        if note.endswith(CODED) and not told.issuperset(names):
+            found.append(
+                f"{note[0].upper()}{note[1:]}, and are moved like numbers here, to infinity too; "
+                "name them with --categorical (in Python: categorical=[...])."
+            )
+    return found
 
 
 def _pairs(

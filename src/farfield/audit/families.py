@@ -234,7 +234,7 @@ def _facts(
             "settled": sure.t * per_step,
             "exact": sure.exact,
             "disagreeing": disagreeing(far),
-            "unanswered": far.cut if isinstance(far, Seen) else torch.zeros_like(far.label),
+            "unanswered": far.cut if isinstance(far, Seen) else far.undecided.any(dim=0),
             "constant": comes_to_rest(far),
         }
         found |= {name: far.score(name) for name in SCORES}

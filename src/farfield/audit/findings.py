@@ -115,7 +115,8 @@ class Family:
         settled_exact: Whether ``settled`` is exact; if not, it is at most that, or, of a model that
             can only be evaluated, what was seen.
         unanswered: Share of rays on which a model that can only be evaluated gave no number at the
-            outermost look; what is told of them is its last answer before.
+            outermost look; what is told of them is its last answer before. Of other models those
+            on which several limits are possible: see :attr:`farfield.FarField.undecided`.
         constant: Whether nothing changes any more beyond the last switch, as of trees.
     """
 

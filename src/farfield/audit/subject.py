@@ -71,7 +71,7 @@ class Subject:
         """Follow rays to infinity, or look along them as far as is looked."""
         if isinstance(self.model, BlackBox):
             return look(self.model, origin, direction, self.in_deviations(direction))
-        return at_infinity(self.model, origin, direction)
+        return at_infinity(self.model, origin, direction, undecided="mark")
 
     @property
     def weights(self) -> int:

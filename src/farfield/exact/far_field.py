@@ -28,6 +28,8 @@ class FarField:
         reach: ``(instances, rays)`` the ``t`` at which the last unit settles: from there on every
             logit is ``slope * t + intercept``. Infinite where ``asymptotic``.
         asymptotic: ``(instances, rays)`` whether smooth activations only approach their limits.
+        undecided: ``(instances, rays)`` whether several limits are possible, and the numbers are
+            one of them, or all in equal parts; only where :func:`farfield.at_infinity` marks them.
         leading: ``(instances, rays, classes)`` the classes whose logits grow fastest; of a model
             that has probabilities only, those whose probability is not zero.
         certified: ``(instances, rays)`` whether every decision is proven: ``leading``, ``winner``,
@@ -46,6 +48,7 @@ class FarField:
     intercept: Tensor
     reach: Tensor
     asymptotic: Tensor
+    undecided: Tensor
     leading: Tensor
     certified: Tensor | None = None
     reach_bounds: Tensor | None = None

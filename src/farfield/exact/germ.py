@@ -88,6 +88,7 @@ class GermDomain:
         rays: How many rays.
         reach: ``(rays,)`` the last ``t`` at which a decision changes, so far.
         asymptotic: ``(rays,)`` whether some value only approaches its germ (smooth functions).
+        undecided: ``(rays,)`` whether a function of rows has several possible limits.
         sums: One sum for each value that is about to lose parts; not finite after an overflow.
     """
 
@@ -95,6 +96,7 @@ class GermDomain:
         self.rays = rays
         self.reach = like.new_zeros(rays)
         self.asymptotic = torch.zeros(rays, dtype=torch.bool, device=like.device)
+        self.undecided = torch.zeros_like(self.asymptotic)
         self.sums: list[Tensor] = []
 
     def constant(self, tensor: Tensor) -> Germ:
@@ -214,17 +216,31 @@ class GermDomain:
         moving = (slope != 0).any(dim=1)
         values = function(torch.where(moving[:, None], 0.0, intercept))
         if bool(moving.any()):
-            limit = function.limit(slope[moving], intercept[moving])
-            if limit is None or bool(limit.isnan().any()):
-                raise UnsupportedOperation(
-                    f"{type(function).__name__} has no known limit of values that keep growing"
-                )
-            values[moving] = limit.to(values)
+            values[moving] = self._limit(function, slope, intercept, moving).to(values)
             when = function.settles(slope[moving], intercept[moving]).to(values)
             never = torch.isinf(when)
             self.asymptotic[moving] |= never
             self.reach[moving] = torch.maximum(self.reach[moving], when.masked_fill(never, 0.0))
         return Germ.of(torch.stack([torch.zeros_like(values), values]))
+
+    def _limit(
+        self, function: RowFunction, slope: Tensor, intercept: Tensor, moving: Tensor
+    ) -> Tensor:
+        """The limit of rows that move; marks those on which several are possible."""
+        limit = function.limit(slope[moving], intercept[moving])
+        open_ = None if limit is None else limit.isnan().any(dim=1)
+        if limit is not None and open_ is not None and bool(open_.any()):
+            shared = function.in_parts(slope[moving][open_], intercept[moving][open_])
+            if shared is None:
+                limit = None
+            else:
+                limit[open_] = shared.to(limit)
+                self.undecided[moving] |= open_
+        if limit is None:
+            raise UnsupportedOperation(
+                f"{type(function).__name__} has no known limit of values that keep growing"
+            )
+        return limit
 
     def compare(self, value: Germ, threshold: Number) -> Tensor:
         """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""

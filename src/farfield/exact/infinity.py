@@ -7,7 +7,7 @@ computed without their assumptions; ``docs/theory.md`` has the mathematics.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ def at_infinity(
     certify: bool = False,
     *,
     budget: float = 10.0,
+    undecided: Literal["raise", "mark"] = "raise",
 ) -> FarField:
     """Evaluate a network infinitely far out on rays ``origin + t * direction``.
 
@@ -43,6 +44,10 @@ def at_infinity(
             arithmetic; what can be proven is told in ``certified``. Needs a float64 network.
         budget: How many seconds to spend at most on what floating point cannot decide; what is
             not proven by then is reported as not certified. Zero: floating point alone.
+        undecided: What to do with rays on which several limits are possible: a jump that is
+            approached from an unknown side, neighbours that tie for the last place. ``"mark"``
+            tells them in ``undecided``; their numbers are one of those possible, or, of
+            neighbours, all in equal parts. The other rays have theirs.
 
     Returns:
         The far field of every instance on every ray.
@@ -50,7 +55,7 @@ def at_infinity(
     Raises:
         InputError: For shapes that do not fit, NaN, infinity, or a zero direction.
         NumericalOverflow: If a slope or intercept leaves the range of the floating-point type.
-        UndecidedLimit: If the limit hangs on a jump that is only approached, from an unknown side.
+        UndecidedLimit: If there are such rays, unless they are to be marked.
 
     >>> from torch import nn
     >>> import farfield as ff
@@ -67,12 +72,13 @@ def at_infinity(
             f"certify=True needs a network captured in float64, this one is {network.dtype}; "
             "capture it again with dtype=torch.float64"
         )
+    if undecided not in ("raise", "mark"):
+        raise InputError(f"undecided must be 'raise' or 'mark', got {undecided!r}")
     if not budget >= 0:
         raise InputError(f"budget must be a number of seconds, zero or more; got {budget}")
     rays = max(len(origins), len(directions))
     keep_memory()
     far = _blank(network, rays, certify, (origins, directions))
-    undecided = torch.zeros_like(far.asymptotic)
     with torch.no_grad():
         for group in network.groups:
             jump = approached_jump(group.program, group.instance(0))
@@ -81,11 +87,11 @@ def at_infinity(
                 pair = torch.cat([cut_rows(directions, part, rays), cut_rows(origins, part, rays)])
                 walked = _walk_group(group, pair, magnitudes, jump is not None)
                 _store(far, network, group, part, walked)
-                undecided[group.where, part] = walked.undecided
+                far.undecided[group.where, part] = walked.undecided
         if certify:
-            settle_exactly(network, far, undecided, origins, directions, budget)
-        if bool(undecided.any()):
-            _raise_undecided(network, undecided)
+            settle_exactly(network, far, far.undecided, origins, directions, budget)
+        if undecided == "raise" and bool(far.undecided.any()):
+            _raise_undecided(network, far.undecided)
         far.reach.masked_fill_(far.asymptotic, torch.inf)
         if far.reach_bounds is not None and far.certified is not None:
             low, high = far.reach_bounds.masked_fill_(far.asymptotic, torch.inf)
@@ -109,6 +115,7 @@ def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tens
         intercept=numbers(*shape),
         reach=numbers(*shape[:2]),
         asymptotic=flags(*shape[:2]),
+        undecided=flags(*shape[:2]),
         leading=flags(*shape),
         certified=flags(*shape[:2]) if certify else None,
         reach_bounds=numbers(2, *shape[:2]) if certify else None,
@@ -222,21 +229,26 @@ def _follow(
     """Walk a program; also tell which rays met a jump from a side that is not known."""
     if not sided:
         out = walk(program, domain, start, constants)
-        return out, torch.zeros_like(domain.asymptotic)
+        return out, domain.undecided
     sides: SideDomain[Germ] = SideDomain(domain, start.device)
     result = walk(program, sides, sides.exactly(start), constants)
-    return result.value, sides.undecided
+    return result.value, sides.undecided | domain.undecided
 
 
 def _raise_undecided(network: Network, undecided: Tensor) -> None:
     """Name the rays, and the jump that they meet."""
     jumps = (approached_jump(group.program, group.instance(0)) for group in network.groups)
-    step = next(jump for jump in jumps if jump is not None)
+    step = next((jump for jump in jumps if jump is not None), None)
     rays = torch.nonzero(undecided.any(dim=0)).flatten()
+    reason = "neighbours that tie for the last place, among which the model takes any"
+    if step is not None:
+        reason = (
+            f"a jump, {step.operation} in {step.source}, that is approached at its threshold from "
+            "a side that cannot be told"
+        )
     raise UndecidedLimit(
         f"the limit on {len(rays)} of {undecided.shape[1]} rays (rows {rays[:5].tolist()}) hangs "
-        f"on a jump, {step.operation} in {step.source}, that is approached at its threshold from "
-        "a side that cannot be told; drop these rays, or replace the jump by a continuous function"
+        f"on {reason}; drop these rays, or pass undecided='mark' and look at far.undecided"
     )
 
 

@@ -17,6 +17,8 @@ from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
 aten = torch.ops.aten
 # What the output of a model is: logits, to be put through a softmax, or probabilities as they are.
 Link = Literal["softmax", "identity"]
+# How a note ends that names columns whose categories a model of trees has lost.
+CODED = "are not in the model; they go in as codes"
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,13 @@ class RowFunction:
         """
         return None
 
+    def in_parts(self, slope: Tensor, intercept: Tensor) -> Tensor | None:
+        """All that may come out on rays without a limit, in equal parts; ``None`` if not known.
+
+        Neighbours that tie for the last place: which of them a library takes is its own affair.
+        """
+        return None
+
     def settles(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """``(rays,)`` from which ``t`` on the function equals its limit; infinite if never."""
         return slope.new_full((len(slope),), torch.inf)

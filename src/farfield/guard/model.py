@@ -177,6 +177,7 @@ class GuardedModel(nn.Module, GuardedProbabilities):
             intercept=zeros,
             reach=torch.full((1, rays), torch.inf, dtype=torch.float64),
             asymptotic=torch.ones(1, rays, dtype=torch.bool),
+            undecided=torch.zeros(1, rays, dtype=torch.bool),
             leading=torch.ones_like(zeros, dtype=torch.bool),
             rays=None,
         )

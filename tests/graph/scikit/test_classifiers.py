@@ -50,7 +50,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
 import farfield as ff
-from farfield.errors import NotFollowed
+from farfield.errors import NotFollowed, UndecidedLimit
 from scikit_referee import check_values, directions, own, referee
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -142,7 +142,7 @@ def test_neighbours_by_hand():
     assert north.probabilities.flatten().tolist() == [0.5, 0.5, 0.0]
     assert south.probabilities.flatten().tolist() == [0.5, 0.0, 0.5]
     # From the middle it is anybody's: that is said, not guessed.
-    with pytest.raises(NotFollowed):
+    with pytest.raises(UndecidedLimit):
         ff.at_infinity(network, [0.0, 0.0], [1.0, 0.0])
     # Unless the two agree.
     agreeing = ff.capture(KNeighborsClassifier(2).fit(rows, [0, 1, 1, 0]))
@@ -180,8 +180,16 @@ def test_neighbours_on_a_grid_tie_and_are_ordered_exactly(count):
         before = [label for key, label in zip(keys, labels, strict=True) if key < last]
         tied = [label for key, label in zip(keys, labels, strict=True) if key == last]
         if len(before) + len(tied) > count and len(set(tied)) > 1:
-            with pytest.raises(NotFollowed):
+            with pytest.raises(UndecidedLimit, match=r"1 of 1 rays.*tie for the last place"):
                 ff.at_infinity(votes, start, way.astype(float))
+            # Beside another ray, and marked: those that tie share the places that are left.
+            ways = np.stack([way, [1.0, np.pi, np.e]])
+            far = ff.at_infinity(votes, start, ways, undecided="mark")
+            assert far.undecided.tolist() == [[True, False]]
+            parts = np.bincount(before, minlength=3) + np.bincount(tied, minlength=3) * (
+                (count - len(before)) / len(tied)
+            )
+            assert np.allclose(far.probabilities[0, 0], parts / count, atol=1e-12)
             continue
         chosen = [*before, *tied][:count]
         far = ff.at_infinity(votes, start, way.astype(float)).probabilities.flatten()

@@ -223,6 +223,24 @@ ENSEMBLES = {
 }
 
 
+def test_values_that_become_missing_where_none_may_be(frame, labels):
+    """Unseen values become NaN, which the last step refuses: so they are refused at the start."""
+    gaps = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+    strange = frame.astype({"grade": object})
+    strange.loc[0, "grade"] = "none"
+    for last, takes in ((LogisticRegression(), False), (HistGradientBoostingClassifier(), True)):
+        model = make_pipeline(ColumnTransformer([("codes", gaps, ["grade"])]), last)
+        network = ff.capture(model.fit(frame, labels))
+        if takes:
+            expected = model.predict_proba(strange)
+            np.testing.assert_allclose(probabilities(network, strange), expected, atol=1e-9)
+            continue
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict_proba(strange)
+        with pytest.raises(InputError, match="'none'"):
+            encode_rows(network.columns, strange)
+
+
 @pytest.mark.parametrize("name", ENSEMBLES)
 def test_compositions_of_pipelines(name, frame, labels):
     model = ENSEMBLES[name].fit(frame, labels)

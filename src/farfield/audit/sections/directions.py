@@ -30,15 +30,23 @@ def compute(case: Case) -> dict[str, Any]:
     for index, each in enumerate(rays):
         done.append(families.follow(subject, each, threshold))
         advance((index + 1) / len(rays))
-    case.warnings.extend(_silent(done))
+    case.warnings.extend(_silent(done, exact=subject.exact))
     return {"families": tuple(done)}
 
 
-def _silent(found: Sequence[Family]) -> list[str]:
-    """Say that a model stops answering far out."""
+def _silent(found: Sequence[Family], *, exact: bool) -> list[str]:
+    """Say that a model stops answering far out, or has no one answer there."""
     worst = max(found, key=lambda each: each.unanswered, default=None)
     if worst is None or not worst.unanswered:
         return []
+    if exact:
+        return [
+            f"On up to {worst.unanswered:.1%} of the directions "
+            f"({worst.title[0].lower()}{worst.title[1:]}) several answers of the model are "
+            "possible far out: a jump is approached from an unknown side, or neighbours tie for "
+            "the last place, among which the library takes any. Neighbours that tie are counted "
+            "in equal parts, and of two sides of a jump one."
+        ]
     return [
         f"Far out the model gives no number (NaN) on up to {worst.unanswered:.1%} of the "
         f"directions ({worst.title[0].lower()}{worst.title[1:]}); what is told of those is its "

@@ -105,15 +105,23 @@ def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None
 def _checked(
     writer: Writer, output: Wire, columns: tuple[InputColumn, ...]
 ) -> tuple[InputColumn, ...]:
-    """See that gaps which parts say they take do not end up in the answer."""
-    places = [place for place, column in enumerate(columns) if column.missing]
-    rows = torch.zeros(len(places) + 1, len(columns), dtype=torch.float64)
-    rows[range(len(places)), places] = torch.nan
-    answers = forward(writer.program(output), rows, writer.constants) if places else rows
+    """See that gaps, and unseen categories, which parts say they take do not end as no answer."""
+    tried = [(place, torch.nan) for place, column in enumerate(columns) if column.missing]
+    tried += [(place, -1.0) for place, column in enumerate(columns) if column.unseen]
+    rows = torch.zeros(len(tried) + 1, len(columns), dtype=torch.float64)
+    for row, (place, value) in enumerate(tried):
+        rows[row, place] = value
+    answers = forward(writer.program(output), rows, writer.constants) if tried else rows
     if bool(answers[-1].isnan().any()):
         return columns
-    lost = [place for place, answer in zip(places, answers, strict=False) if answer.isnan().any()]
+    lost = [each for each, bad in zip(tried, answers.isnan().any(dim=1), strict=False) if bad]
+    gaps = {place for place, value in lost if value != -1.0}
+    strange = {place for place, value in lost if value == -1.0}
     return tuple(
-        replace(column, missing=column.missing and place not in lost)
+        replace(
+            column,
+            missing=column.missing and place not in gaps,
+            unseen=column.unseen and place not in strange,
+        )
         for place, column in enumerate(columns)
     )

@@ -67,12 +67,17 @@ class NearestVotes(RowFunction):
 
     def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Count the votes of the farthest; NaN where points that tie for the last place differ."""
-        found = [
-            self._votes(s, b) for s, b in zip(as_array(slope), as_array(intercept), strict=True)
-        ]
-        return as_tensor(np.array(found), slope)
+        return self._each(slope, intercept, shared=False)
 
-    def _votes(self, slope: Floats, origin: Floats) -> Floats:
+    def in_parts(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Let all points that tie for the last places share them."""
+        return self._each(slope, intercept, shared=True)
+
+    def _each(self, slope: Tensor, intercept: Tensor, *, shared: bool) -> Tensor:
+        rays = zip(as_array(slope), as_array(intercept), strict=True)
+        return as_tensor(np.array([self._votes(s, b, shared=shared) for s, b in rays]), slope)
+
+    def _votes(self, slope: Floats, origin: Floats, *, shared: bool) -> Floats:
         """Votes on one ray: by projection, then by distance; each exact where rounding matters."""
         chosen, tied = self._first(np.arange(len(self.points)), self.count, self._behind(slope))
         left = self.count - len(chosen)
@@ -81,8 +86,11 @@ class NearestVotes(RowFunction):
             chosen = np.concatenate([chosen, nearer])
             left = self.count - len(chosen)
             if self._differ(tied, left):
-                return np.full(self.classes, np.nan)
-        voters = np.concatenate([chosen, tied[:left]])
+                parts = self._count(chosen) + self._count(tied) * (left / len(tied))
+                return parts if shared else np.full(self.classes, np.nan)
+        return self._count(np.concatenate([chosen, tied[:left]]))
+
+    def _count(self, voters: Places) -> Floats:
         return np.bincount(self.labels[voters], minlength=self.classes) / self.count
 
     def _differ(self, places: Places, left: int) -> bool:

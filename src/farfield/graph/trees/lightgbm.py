@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from farfield.budget import Budget, allowance
 from farfield.errors import CaptureError, NotFollowed
-from farfield.graph.reading import InputColumn, Reading
+from farfield.graph.reading import CODED, InputColumn, Reading
 from farfield.graph.trees.compare import Ends, truncated_categories
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.fields import MOST_CLASSES, MOST_COLUMNS, Fields, shown
@@ -224,7 +224,7 @@ def _columns(
     if len(listed) == len(pandas):
         held = {place: tuple(each) for place, each in zip(listed, pandas, strict=True) if each}
     lost = [names[place] for place in listed if place not in held]
-    note = f"categories of {', '.join(lost[:8])} are not in the model; they go in as codes"
+    note = f"categories of {', '.join(lost[:8])} {CODED}"
     if unnamed and not held:
         return None, (note,) if lost else ()
     found = tuple(

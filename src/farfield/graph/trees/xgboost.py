@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import CaptureError, NotFollowed
-from farfield.graph.reading import InputColumn, Reading
+from farfield.graph.reading import CODED, InputColumn, Reading
 from farfield.graph.trees.compare import rounded_below, rounded_categories
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.fields import MOST_CLASSES, MOST_COLUMNS, Fields, shown
@@ -277,7 +277,7 @@ def _columns(
         for place, kind in enumerate(types)
         if kind == "c" and held[place] is None
     ]
-    note = f"categories of {', '.join(unknown[:8])} are not in the model; they go in as codes"
+    note = f"categories of {', '.join(unknown[:8])} {CODED}"
     return found, (note,) if unknown else ()
 
 
