@@ -1,5 +1,6 @@
 """Random frames and pipelines: what ``predict_proba`` takes, capture reads, and rightly."""
 
+import os
 import warnings
 
 import numpy as np
@@ -8,10 +9,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
@@ -22,9 +27,11 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     PowerTransformer,
     QuantileTransformer,
+    SplineTransformer,
     StandardScaler,
     TargetEncoder,
 )
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import farfield as ff
@@ -44,6 +51,8 @@ NUMERIC = st.sampled_from(
         KBinsDiscretizer(2, strategy="uniform", encode="ordinal"),
         Binarizer(),
         FeatureUnion([("a", StandardScaler()), ("b", Binarizer(threshold=0.5))]),
+        SplineTransformer(4, degree=2, extrapolation="constant"),
+        SplineTransformer(4, degree=2, extrapolation="linear"),
         PowerTransformer(),
         "passthrough",
     ]
@@ -60,7 +69,15 @@ CODES = st.sampled_from(
     ]
 )
 LAST = st.sampled_from(
-    [LogisticRegression(max_iter=5000), GaussianNB(), DecisionTreeClassifier(max_depth=3)]
+    [
+        LogisticRegression(max_iter=5000),
+        GaussianNB(),
+        DecisionTreeClassifier(max_depth=3),
+        KNeighborsClassifier(3),
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
+        CalibratedClassifierCV(LinearSVC(), cv=2),
+        MLPClassifier((4,), max_iter=20),
+    ]
 )
 
 
@@ -104,7 +121,7 @@ def pipelines(draw):
 
 
 @settings(
-    max_examples=12,
+    max_examples=int(os.environ.get("FARFIELD_EXAMPLES", "20")),
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
@@ -129,6 +146,9 @@ def test_whatever_is_read_is_read_rightly(frame, model, data):
                 return
             raise
         np.testing.assert_allclose(_said(network, frame), expected, atol=1e-6)
+        for sign in (-1e30, 1e30):
+            out = frame.assign(b=sign)
+            np.testing.assert_allclose(_said(network, out), own(model, out), atol=1e-6)
         try:
             expected = own(model, strange)
         except ValueError:
@@ -150,12 +170,29 @@ def _said(network, frame):
 
 def _check_limits(model, network, frame):
     complete = frame.dropna()[:3]
+    neighbours = isinstance(model[-1], KNeighborsClassifier)
+    parts = model.get_params().values()
+    if neighbours and any(getattr(each, "extrapolation", "") == "linear" for each in parts):
+        return  # points that would lie level but for a rounding: told apart by no float far out
     for place, column in enumerate(network.columns):
         if column.categories is not None or not column.used or column.name == "whole":
             continue
         for sign in (-1.0, 1.0):
             way = sign * np.eye(len(network.columns))[place]
-            limit = ff.at_infinity(network, complete, way).probabilities[0].numpy()
-            moved = complete.copy()
-            moved[column.name] += sign * 1e8
-            np.testing.assert_allclose(limit, own(model, moved), atol=1e-5)
+            far = ff.at_infinity(network, complete, way, undecided="mark")
+            sure = ~far.undecided[0].numpy()
+            limit = far.probabilities[0].numpy()[sure]
+            reach = float(far.reach.max())
+            times = (1e4, 1e6) if neighbours else (1e8,)
+            if not np.isinf(reach) and not far.slope.any():
+                beyond = 10.0 ** (np.floor(np.log10(max(reach, 1.0))) + 1)
+                times = (beyond, 1e6 * beyond)
+            said = [own(model, _moved(complete, column.name, sign * t))[sure] for t in times]
+            # Squared distances to neighbours soon lose what tells those apart that lie level.
+            told = (said[0] == said[-1]).all(axis=1) if neighbours else slice(None)
+            for each in said:
+                np.testing.assert_allclose(limit[told], each[told], atol=1e-5)
+
+
+def _moved(frame, name, by):
+    return frame.assign(**{name: frame[name] + by})
