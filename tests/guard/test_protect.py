@@ -6,7 +6,7 @@ from scipy.special import expit
 from torch import nn
 
 from farfield.errors import CaptureError, InputError
-from farfield.guard import GuardedFunction, GuardedModel, guard
+from farfield.guard import GuardedFunction, GuardedModel, drawn, guard
 from farfield.guard.verify import NEW_INSIDE, NEW_OUTSIDE
 
 
@@ -42,6 +42,26 @@ def test_held_out_rows_may_be_given(quick):
     assert safe.certificate.training.rows == 100
     assert safe.certificate.held_out.rows == 37
     assert guard(quick(2, 4, 2), rows_of(2), held_out=None).certificate.held_out is None
+
+
+def test_of_very_many_rows_a_sample_is_drawn(quick, monkeypatch):
+    """Ranges, and what is no number, are those of all rows."""
+    monkeypatch.setattr(drawn, "MOST_ROWS", 200)
+    monkeypatch.setattr(drawn, "PART", 300)
+    rows = np.random.default_rng(0).normal(size=(1000, 2))
+    rows[:, 1] = np.arange(1000)
+    labels = np.arange(1000) % 3
+    safe = guard(quick(2, 8, 3), rows, labels=labels)
+    assert safe.certificate.notes[0] == drawn.SAMPLED.format(200, 1000)
+    assert safe.certificate.training.rows == 180
+    assert safe.covered.ranges.low.numpy() == pytest.approx(rows.min(axis=0))
+    assert safe.covered.ranges.high.numpy() == pytest.approx(rows.max(axis=0))
+    assert safe.verify()
+    with pytest.raises(InputError, match="labels must be whole numbers of shape"):
+        guard(quick(2, 8, 3), rows, labels=labels[:200])
+    rows[-1, 0] = np.inf
+    with pytest.raises(InputError, match="infinite"):
+        guard(quick(2, 8, 3), rows)
 
 
 def test_the_same_seed_gives_the_same_guard(quick):

@@ -17,9 +17,10 @@ from farfield.errors import InputError
 from farfield.estimators.ensemble import ReLUClassifier
 from farfield.guard.archive import save
 from farfield.guard.certificate import Certificate
+from farfield.guard.drawn import MIN_ROWS, Options
 from farfield.guard.function import GuardedFunction
 from farfield.guard.guarded import Explanation
-from farfield.guard.protect import MIN_ROWS, Options, guard_function
+from farfield.guard.protect import guard_function
 from farfield.levels import EPSILON, KEEP, RADII
 
 

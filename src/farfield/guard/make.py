@@ -27,6 +27,8 @@ from farfield.guard.views.features import Described
 from farfield.guard.views.ranges import Ranges
 
 Floats = NDArray[np.float64]
+# The smallest and the largest value of each column.
+Ends = tuple[Floats, Floats]
 # A distance this small, in units of the covered set, is not resolved by float64 arithmetic.
 LEAST_DISTANCE = 1e-3
 # Data without any spread is taken to be as wide as one of its units.
@@ -72,7 +74,7 @@ def make(
     goal: Goal,
     ask: Callable[[NDArray[np.intp]], Floats],
     labels: NDArray[np.int64] | None,
-    told: Floats,
+    ends: Ends,
 ) -> Draft:
     """Fit views, choose among them, set thresholds, and count.
 
@@ -83,7 +85,7 @@ def make(
         goal: What is to be promised.
         ask: The model's own probabilities at positions of ``rows``.
         labels: Classes of ``rows``, if known.
-        told: All rows that the user calls training rows.
+        ends: The smallest and the largest values of all rows that the user calls training rows.
     """
     unit, known_rows = goal.unit(), _known(maker, rows)
     found, places, synthetic, covered = _cross_fit(maker, rows, known_rows)
@@ -116,7 +118,7 @@ def make(
         raise InputError(_missed(covered, held_out, goal.keep, unseen, aside, maker.columns))
     # Rows that were only counted, or only ranked, have training values too. Whoever was inside of
     # a smaller range still is.
-    covered.ranges.widen(told)
+    covered.ranges.widen(*ends)
     certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen, aside)
     training = Coverage(inside=int(_inside(covered, rows, seen).sum()), rows=len(rows))
     notes = said_of_new(covered)

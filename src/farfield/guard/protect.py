@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.base import is_regressor
 from farfield.data.columns import Categorical, Columns, read_columns
 from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, InputError
+from farfield.guard.drawn import MIN_ROWS, Drawn, Options, codes_of, draw, some
 from farfield.guard.fit import Maker
 from farfield.guard.function import GuardedFunction
 from farfield.guard.make import Draft, Goal, make
@@ -34,7 +34,6 @@ from farfield.guard.views.units import MetricKind
 from farfield.levels import EPSILON, KEEP, RADII
 
 Floats = NDArray[np.float64]
-MIN_ROWS = 10
 # Rows that a model is tried on when it is taken up.
 EXAMPLE = 64
 
@@ -65,7 +64,8 @@ def guard(
             probabilities, anything with ``predict_proba``, or a function that returns
             probabilities. Of several instances the mean probability is guarded. Of a regressor
             with ``predict(X, return_std=True)`` the deviation is made to grow.
-        X: ``(rows, *input)`` training rows, an array or a DataFrame; no labels are needed.
+        X: ``(rows, *input)`` training rows, an array or a DataFrame; no labels are needed. Of more
+            than 100,000 a sample is made use of, with the ranges of all.
         radii: Within how many data radii the promise is to hold. The data radius is the largest
             distance from the mean of a training row in the covered set, but at least one unit and
             half of the set's own radius.
@@ -115,11 +115,12 @@ def guard(
     if not isinstance(inner, Held):
         return guard_function(inner, X, options)
     columns = read_columns(X, inner.input_shape, categorical, inner.features)
-    rows = columns.read(X, "X")
+    drawn = draw(X, columns, options, inner.classes)
+    rows = columns.read(drawn.X, "X")
     # What it does, operation by operation, has been of use; the guard keeps one model.
     held, telling = replace(inner, program=None), watched(inner)
     draft = _made(
-        options,
+        drawn,
         rows,
         columns,
         inner.classes,
@@ -134,31 +135,6 @@ def guard(
     return GuardedModel(held, draft.covered, columns, certificate)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of :func:`guard`, checked."""
-
-    radii: float = RADII
-    epsilon: float = EPSILON
-    keep: float = KEEP
-    held_out: Any = 0.1
-    labels: Any = None
-    categorical: Categorical | None = None
-    metric: MetricKind | None = None
-    min_rows: int = MIN_ROWS
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        _check_positive("radii", self.radii)
-        for name, value in (("epsilon", self.epsilon), ("keep", self.keep)):
-            if not (isinstance(value, float | int) and 0 < value < 1):
-                raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
-        if not (isinstance(self.min_rows, int) and self.min_rows > 0):
-            raise InputError(f"min_rows must be a positive whole number, got {self.min_rows!r}")
-        if not (isinstance(self.random_state, int) and self.random_state >= 0):
-            raise InputError(f"random_state must be a whole number >= 0, got {self.random_state!r}")
-
-
 def guard_function(predict: Predict, X: Any, options: Options) -> GuardedFunction:
     """Guard a function of rows that returns probabilities.
 
@@ -168,36 +144,33 @@ def guard_function(predict: Predict, X: Any, options: Options) -> GuardedFunctio
         options: Of the guard.
     """
     columns = read_columns(X, None, options.categorical)
-    rows = columns.read(X, "X")
-    if len(rows) == 0:
+    if len(X) == 0:
         raise InputError("X is empty; pass the rows that the model was trained on")
-    first = np.arange(min(2, len(rows)))
-    classes = int(as_distributions(predict(_some(X, first)), len(first)).shape[1])
+    first = np.arange(min(2, len(X)))
+    classes = int(as_distributions(predict(some(X, first)), len(first)).shape[1])
+    drawn = draw(X, columns, options, classes)
+    rows = columns.read(drawn.X, "X")
 
     def ask(places: NDArray[np.intp]) -> Floats:
-        own = as_distributions(predict(_some(X, places)), len(places), classes)
+        own = as_distributions(predict(some(drawn.X, places)), len(places), classes)
         return np.asarray(own, dtype=np.float64)
 
-    draft = _made(options, rows, columns, classes, ask)
+    draft = _made(drawn, rows, columns, classes, ask)
     return GuardedFunction(predict, classes, draft.covered, columns, draft.certificate)
 
 
 def guard_regressor(spread: Spread, X: Any, options: Options) -> GuardedRegressor:
     """Guard a regressor: from rows to means and deviations."""
     columns = read_columns(X, None, options.categorical)
-    rows = columns.read(X, "X")
-    scale = target_deviation(options.labels, spread(X)[0])
-    plain = replace(options, labels=None)
-    draft = _made(plain, rows, columns, 0, lambda places: rows[places], scale)
+    drawn = draw(X, columns, replace(options, labels=None), 0)
+    rows = columns.read(drawn.X, "X")
+    scale = target_deviation(options.labels, spread(drawn.X)[0])
+    draft = _made(drawn, rows, columns, 0, lambda places: rows[places], scale)
     return GuardedRegressor(spread, draft.covered, columns, draft.certificate)
 
 
-def _some(X: Any, places: NDArray[np.intp]) -> Any:
-    return X.iloc[places] if hasattr(X, "iloc") else np.asarray(X)[places]
-
-
 def _made(
-    options: Options,
+    drawn: Drawn,
     rows: Floats,
     columns: Columns,
     classes: int,
@@ -206,19 +179,21 @@ def _made(
     look: Onlooker | None = None,
 ) -> Draft:
     """Divide rows into those to fit on and those to count, and make a guard."""
-    _check_rows(rows, options.min_rows)
-    known = _codes(options.labels, len(rows), classes)
+    options = drawn.options
+    known = codes_of(options.labels, len(rows), classes)
     seed = options.random_state
     inside, unseen, kept = _divide(rows, columns, options.held_out, options.min_rows, seed)
-    return make(
+    draft = make(
         Maker(columns, options.metric, options.min_rows, seed, look),
         inside,
         unseen,
         Goal(options.radii, options.epsilon, options.keep, classes, spread),
         lambda places: ask(kept[places]),
         None if known is None else known[kept],
-        rows,
+        drawn.ends,
     )
+    notes = (*drawn.notes, *draft.certificate.notes)
+    return replace(draft, certificate=draft.certificate.model_copy(update={"notes": notes}))
 
 
 def _take_up(model: Any, X: Any) -> Held | Predict:
@@ -242,24 +217,6 @@ def _holds_words(X: Any) -> bool:
     return any(kind.kind not in "fiub" for kind in kinds)
 
 
-def _check_positive(name: str, value: Any) -> None:
-    if not (isinstance(value, float | int) and 0 < value < math.inf):
-        raise InputError(f"{name} must be a positive number, got {value!r}")
-
-
-def _check_rows(rows: Floats, min_rows: int) -> None:
-    if len(rows) < max(min_rows, 3):
-        raise InputError(
-            f"X has {len(rows)} rows (n_samples={len(rows)}); a guard stores means of at least "
-            f"min_rows={min_rows} rows, so that no row can be read from it. Pass more rows, or a "
-            "smaller min_rows"
-        )
-    if bool(np.isinf(rows).any()) or bool(np.isnan(rows).all(axis=0).any()):
-        raise InputError("X holds infinite numbers, or a column of nothing but NaN; drop them")
-    if float(np.abs(np.nan_to_num(rows)).max()) > 1e100:
-        raise InputError("X holds numbers beyond 1e100, of which no distances can be computed")
-
-
 def _divide(
     rows: Floats, columns: Columns, held_out: Any, min_rows: int, seed: int
 ) -> tuple[Floats, Floats | None, NDArray[np.intp]]:
@@ -277,18 +234,3 @@ def _divide(
     order = np.random.default_rng([seed, 1]).permutation(len(rows))
     kept = np.sort(order[count:])
     return rows[kept], rows[order[:count]], kept
-
-
-def _codes(labels: Any, rows: int, classes: int) -> NDArray[np.int64] | None:
-    if labels is None:
-        return None
-    codes = np.asarray(labels)
-    if codes.shape != (rows,) or codes.dtype.kind not in "iu":
-        raise InputError(
-            f"labels must be whole numbers of shape ({rows},), got {codes.dtype} {codes.shape}"
-        )
-    if len(codes) and not (codes.min() >= 0 and codes.max() < classes):
-        raise InputError(
-            f"labels must lie between 0 and {classes - 1}, got {codes.min()} to {codes.max()}"
-        )
-    return codes.astype(np.int64)

@@ -72,9 +72,8 @@ class Ranges(View):
             unit = np.maximum([_excess(-rows), _excess(rows)], least)
         return cls(*(torch.from_numpy(each) for each in (low, high, unit)))
 
-    def widen(self, rows: Floats) -> None:
-        """Take in further rows, so that "every training value" is every one of them."""
-        low, high = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
+    def widen(self, low: Floats, high: Floats) -> None:
+        """Take in the ends of further rows, so that "every training value" is every one."""
         self.low.copy_(torch.minimum(self.low, torch.from_numpy(low)))
         self.high.copy_(torch.maximum(self.high, torch.from_numpy(high)))
 
