@@ -18,7 +18,7 @@ from farfield.estimators.ensemble import ReLUClassifier
 from farfield.guard.archive import save
 from farfield.guard.certificate import Certificate
 from farfield.guard.drawn import MIN_ROWS, Options
-from farfield.guard.function import GuardedFunction
+from farfield.guard.function import GuardedFunction, answers
 from farfield.guard.guarded import Explanation
 from farfield.guard.protect import guard_function
 from farfield.levels import EPSILON, KEEP, RADII
@@ -115,10 +115,11 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        own = self.estimator_.predict_proba(X)
+        values = self.guard_.columns.look(rows)
+        own = answers(self.estimator_.predict_proba, X, values, len(self.classes_))
         if self.envelope:
-            return np.asarray(own)
-        return GuardedFunction.mix(np.asarray(own), self.guard_.temperatures(rows))
+            return own
+        return GuardedFunction.mix(own, self.guard_.temperatures_of(values))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of every row: the estimator's own."""

@@ -9,7 +9,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
@@ -118,38 +118,47 @@ class Screen:
 
     def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
-        strip = max(LEAST_STRIP, STRIP // len(self.scale))
-        parts = range(0, len(rows), strip)
+        columns = len(self.scale)
+        if self.first is None:
+            parts = _parts(len(rows), columns)
+            return np.concatenate([NONE, *(self._between(rows[each]) for each in parts)])
+        held, sure = np.empty((2, len(rows)), dtype=np.bool_)
         # A desk belongs to whoever took it, so that threads do not write on each other's.
         desk = self.desks.pop() if self.desks else Desk({})
-        found = [self._strip(rows[start : start + strip], desk) for start in parts]
+        for part in _parts(len(rows), columns):
+            held[part], sure[part] = self._first(self.first, rows[part], desk)
         self.desks.append(desk)
-        return found[0] if len(found) == 1 else np.concatenate([NONE, *found])
+        left = np.flatnonzero(held != sure)
+        for part in _parts(len(left), columns):
+            some = left[part]
+            sure[some] = self._whole(np.ascontiguousarray(rows[some].T))
+        return sure
 
-    def _strip(self, rows: NDArray[Any], desk: Desk) -> Bools:
-        """The same for as many rows as stay close to the processor."""
+    def _between(self, rows: NDArray[Any]) -> Bools:
+        """Whether rows are between their ends, and all views hold them."""
+        values = np.ascontiguousarray(rows.T)
+        low, high, _ = (each[:, None] for each in self.ends[values.itemsize])
+        # Whatever is not between its ends is moved there, so that nothing overflows.
+        moved = np.minimum(np.maximum(values, low), high)
+        held: Bools = np.logical_and.reduce(moved == values, axis=0)
+        return held & self._whole(moved)
+
+    def _first(self, first: First, rows: NDArray[Any], desk: Desk) -> tuple[Bools, Bools]:
+        """Which rows are between their ends, and which of them the first look is sure of."""
         count, columns = rows.shape
         values = desk.take("values", (columns, count), rows.dtype)
         np.copyto(values, rows.T)
         low, high, centre = (each[:, None] for each in self.ends[values.itemsize])
-        # Whatever is not between its ends is moved there, so that nothing overflows.
         moved = desk.take("moved", (columns, count), rows.dtype)
         np.maximum(values, low, out=moved)
         np.minimum(moved, high, out=moved)
         same = np.equal(moved, values, out=desk.take("same", (columns, count), np.bool_))
         held: Bools = np.logical_and.reduce(same, axis=0)
-        if self.first is None:
-            return held & self._whole(moved)
         centred = desk.take("centred", (columns + 1, count), np.float32)
         centred[-1] = 1.0
         np.subtract(moved, centre, out=centred[:-1], casting="same_kind")
-        shape = (len(self.first.matrix), count)
-        sure = self.first.hold(centred, desk.take("found", shape, np.float32))
-        sure &= held
-        left = np.flatnonzero(held != sure)
-        if len(left):
-            sure[left] = self._whole(values[:, left])
-        return sure
+        found = desk.take("found", (len(first.matrix), count), np.float32)
+        return held, held & first.hold(centred, found)
 
     def _whole(self, values: Singles) -> Bools:
         """Whether all views hold rows, ``(columns, rows)``, by any of their balls or ellipsoids."""
@@ -162,6 +171,12 @@ class Screen:
         for each in self.others:
             held &= each.hold(*other)
         return held
+
+
+def _parts(count: int, columns: int) -> Iterator[slice]:
+    """As many rows at a time as stay close to the processor."""
+    strip = max(LEAST_STRIP, STRIP // columns)
+    return (slice(start, start + strip) for start in range(0, count, strip))
 
 
 def screen_of(covered: Covered) -> Screen | None:
