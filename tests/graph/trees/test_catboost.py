@@ -6,67 +6,13 @@ import catboost
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import farfield as ff
+from boosted import CATBOOST
 from farfield.errors import CaptureError, NotFollowed
-from tree_rows import far_differences, probabilities, telling_rows
 
-CLOSE = 1e-9
-FEW = {
-    "iterations": 6,
-    "depth": 3,
-    "verbose": 0,
-    "allow_writing_files": False,
-    "thread_count": 1,
-    "random_seed": 0,
-}
-
-
-def table(seed=0, rows=240, columns=4, classes=3, missing=True):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, columns)) * [1, 100, 1e-3, 1][:columns]
-    X[:, -1] = rng.integers(-2, 3, rows)
-    score = np.sin(3 * X[:, 0]) + X[:, 1] / 80 + 0.3 * rng.normal(size=rows)
-    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-    if missing:
-        X[rng.random(X.shape) < 0.15] = np.nan
-    return X, y
-
-
-def fitted(classes=3, X=None, y=None, missing=True, **options):
-    if X is None:
-        X, y = table(classes=classes, missing=missing)
-    return catboost.CatBoostClassifier(**{**FEW, **options}).fit(X, y), X
-
-
-def agree(model, X, network=None, **options):
-    network = network or ff.capture(model)
-    rows = telling_rows(network, X, **options)
-    found = probabilities(network, rows)
-    assert np.abs(found - model.predict_proba(rows)).max() < CLOSE
-    return network
-
-
-OPTIONS = {
-    "plain": {},
-    "none missing": {"missing": False},
-    "large missing": {"nan_mode": "Max"},
-    "depthwise": {"grow_policy": "Depthwise"},
-    "by loss": {"grow_policy": "Lossguide", "max_leaves": 7},
-    "deep": {"depth": 6, "iterations": 2},
-    "constant": {"iterations": 1, "l2_leaf_reg": 1e9},
-}
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_probabilities_are_the_models_own(name, classes):
-    model, X = fitted(classes, **OPTIONS[name])
-    network = agree(model, X)
-    assert network.labels == tuple(range(classes))
-    assert network.features is None
+FEW = CATBOOST.few
+table, fitted, agree = CATBOOST.table, CATBOOST.fitted, CATBOOST.agree
 
 
 @pytest.mark.parametrize(
@@ -106,32 +52,6 @@ def test_columns_that_are_ignored():
     agree(*fitted(3, ignored_features=[1]))
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.data())
-def test_any_small_model(data):
-    classes = data.draw(st.integers(2, 4))
-    columns = data.draw(st.integers(2, 4))
-    X, y = table(data.draw(st.integers(0, 10**6)), 60, columns, classes, data.draw(st.booleans()))
-    model, X = fitted(
-        X=X,
-        y=y,
-        iterations=data.draw(st.integers(1, 4)),
-        depth=data.draw(st.integers(1, 5)),
-        grow_policy=data.draw(st.sampled_from(["SymmetricTree", "Depthwise"])),
-        nan_mode=data.draw(st.sampled_from(["Min", "Max"])),
-        border_count=data.draw(st.sampled_from([1, 5, 254])),
-    )
-    agree(model, X, most=200)
-
-
-def test_at_infinity():
-    rng = np.random.default_rng(5)
-    for classes in (2, 3):
-        model, _ = fitted(classes)
-        rays = np.concatenate([np.eye(4), -np.eye(4), rng.normal(size=(40, 4))])
-        assert max(far_differences(ff.capture(model), model.predict_proba, rays)) < CLOSE
-
-
 class TestRefusals:
     def test_categories_are_refused_by_name(self, tmp_path):
         X, y = table(classes=2, missing=False)
@@ -151,13 +71,6 @@ class TestRefusals:
         X, y = table(classes=2)
         with pytest.raises(CaptureError, match="'RMSE' with 1 outputs, which gives no prob"):
             ff.capture(catboost.CatBoost({**FEW, "loss_function": "RMSE"}).fit(X, y))
-
-    def test_other_estimators(self):
-        X, y = table(classes=2)
-        with pytest.raises(CaptureError, match="CatBoostRegressor of CatBoost is no classifier"):
-            ff.capture(catboost.CatBoostRegressor(**FEW).fit(X, y))
-        with pytest.raises(CaptureError, match="not fitted"):
-            ff.capture(catboost.CatBoostClassifier())
 
     @pytest.mark.parametrize(
         ("change", "message"),

@@ -6,63 +6,15 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import farfield as ff
+from boosted import LIGHTGBM
 from farfield.errors import CaptureError, NotFollowed
-from tree_rows import far_differences, probabilities, telling_rows
+from tree_rows import probabilities, telling_rows
 
-CLOSE = 1e-9
-FEW = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 3, "verbose": -1, "n_jobs": 1}
-
-
-def table(seed=0, rows=240, columns=4, classes=3, missing=True):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, columns)) * [1, 100, 1e-36, 1][:columns]
-    X[:, -1] = np.maximum(rng.integers(-3, 3, rows), 0)  # mostly zero
-    score = np.sin(3 * X[:, 0]) + X[:, 1] / 80 + X[:, -1] + 0.3 * rng.normal(size=rows)
-    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-    if missing:
-        X[rng.random(X.shape) < 0.15] = np.nan
-    return X, y
-
-
-def fitted(classes=3, X=None, y=None, missing=True, **options):
-    if X is None:
-        X, y = table(classes=classes, missing=missing)
-    return lgb.LGBMClassifier(**{**FEW, **options}).fit(X, y), X
-
-
-def agree(model, X, network=None, **options):
-    network = network or ff.capture(model)
-    rows = telling_rows(network, X, **options)
-    found = probabilities(network, rows)
-    assert np.abs(found - model.predict_proba(rows)).max() < CLOSE
-    return network
-
-
-BAGGED = {"subsample": 0.5, "subsample_freq": 1}
-OPTIONS = {
-    "plain": {},
-    "none missing": {"missing": False},
-    "missing unused": {"use_missing": False},
-    "zero missing": {"zero_as_missing": True},
-    "dart": {"boosting_type": "dart", "drop_rate": 0.5},
-    "goss": {"data_sample_strategy": "goss"},
-    "rf": {"boosting_type": "rf", **BAGGED},
-    "extra": {"extra_trees": True},
-    "constant": {"min_child_samples": 10**4},
-}
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_probabilities_are_the_models_own(name, classes):
-    model, X = fitted(classes, **OPTIONS[name])
-    network = agree(model, X)
-    assert network.labels == tuple(range(classes))
-    assert network.features is None
+CLOSE = LIGHTGBM.close
+FEW = LIGHTGBM.few
+table, fitted, agree = LIGHTGBM.table, LIGHTGBM.fitted, LIGHTGBM.agree
 
 
 @pytest.mark.parametrize("objective", ["binary", "cross_entropy"])
@@ -182,35 +134,6 @@ def test_ordered_categories_cannot_be_told_apart():
     assert any("town" in note for note in network.notes)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.data())
-def test_any_small_model(data):
-    classes = data.draw(st.integers(2, 4))
-    columns = data.draw(st.integers(2, 4))
-    X, y = table(data.draw(st.integers(0, 10**6)), 80, columns, classes, data.draw(st.booleans()))
-    options = {
-        "n_estimators": data.draw(st.integers(1, 4)),
-        "num_leaves": data.draw(st.integers(2, 12)),
-        "min_child_samples": 1,
-        "max_bin": data.draw(st.sampled_from([3, 255])),
-        "zero_as_missing": data.draw(st.booleans()),
-        "use_missing": data.draw(st.booleans()),
-        "extra_trees": data.draw(st.booleans()),
-        "min_data_in_bin": 1,
-    }
-    if data.draw(st.booleans()):
-        options |= {"boosting_type": "rf", **BAGGED}
-    agree(*fitted(X=X, y=y, **options), most=200)
-
-
-def test_at_infinity():
-    rng = np.random.default_rng(5)
-    for classes in (2, 3):
-        model, _ = fitted(classes)
-        rays = np.concatenate([np.eye(4), -np.eye(4), rng.normal(size=(40, 4))])
-        assert max(far_differences(ff.capture(model), model.predict_proba, rays)) < CLOSE
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -231,13 +154,6 @@ class TestRefusals:
     def test_linear_trees_are_not_followed(self):
         with pytest.raises(NotFollowed, match="linear_tree=False"):
             ff.capture(fitted(2, linear_tree=True)[0])
-
-    def test_other_estimators(self):
-        X, y = table(classes=2)
-        with pytest.raises(CaptureError, match="LGBMRegressor of LightGBM is no classifier"):
-            ff.capture(lgb.LGBMRegressor(**FEW).fit(X, y))
-        with pytest.raises(CaptureError, match="not fitted"):
-            ff.capture(lgb.LGBMClassifier())
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),

@@ -7,60 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import farfield as ff
+from boosted import XGBOOST
 from farfield.errors import CaptureError, NotFollowed
-from tree_rows import far_differences, probabilities, telling_rows
+from tree_rows import probabilities, telling_rows
 
-CLOSE = 1e-6
-
-
-def table(seed=0, rows=240, columns=4, classes=3, missing=True):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, columns)) * [1, 100, 1e-3, 1][:columns]
-    X[:, -1] = rng.integers(-2, 3, rows)
-    score = np.sin(3 * X[:, 0]) + X[:, 1] / 80 + 0.3 * rng.normal(size=rows)
-    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-    if missing:
-        X[rng.random(X.shape) < 0.15] = np.nan
-    return X, y
-
-
-def fitted(classes=3, X=None, y=None, **options):
-    if X is None:
-        X, y = table(classes=classes)
-    options = {"n_estimators": 5, "max_depth": 3, "n_jobs": 1, "random_state": 0, **options}
-    return xgb.XGBClassifier(**options).fit(X, y), X
-
-
-def agree(model, X, network=None, **options):
-    network = network or ff.capture(model)
-    rows = telling_rows(network, X, **options)
-    found = probabilities(network, rows)
-    assert np.abs(found - model.predict_proba(rows)).max() < CLOSE
-    return network
-
-
-OPTIONS = {
-    "plain": {},
-    "dart": {"booster": "dart", "rate_drop": 0.5, "n_estimators": 8},
-    "parallel": {"num_parallel_tree": 3, "subsample": 0.6},
-    "base": {"base_score": 0.2},
-    "depth 0": {"max_depth": 1, "gamma": 1e6},
-    "exact": {"tree_method": "exact"},
-    "leaves": {"grow_policy": "lossguide", "max_leaves": 7},
-    "pruned": {"tree_method": "exact", "gamma": 3.0, "max_depth": 6},
-}
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_probabilities_are_the_models_own(name, classes):
-    model, X = fitted(classes, **OPTIONS[name])
-    network = agree(model, X)
-    assert network.labels == tuple(range(classes))
+CLOSE = XGBOOST.close
+table, fitted, agree = XGBOOST.table, XGBOOST.fitted, XGBOOST.agree
 
 
 def test_vector_leaves():
@@ -192,33 +146,6 @@ def test_scores_without_a_sigmoid_are_logits():
         ff.capture(model)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.data())
-def test_any_small_model(data):
-    seed = data.draw(st.integers(0, 10**6))
-    classes = data.draw(st.integers(2, 4))
-    X, y = table(seed, rows=60, columns=data.draw(st.integers(2, 4)), classes=classes)
-    model, X = fitted(
-        X=np.float32(X).astype(float) if data.draw(st.booleans()) else X,
-        y=y,
-        n_estimators=data.draw(st.integers(1, 4)),
-        max_depth=data.draw(st.integers(1, 5)),
-        booster=data.draw(st.sampled_from(["gbtree", "dart"])),
-        tree_method=data.draw(st.sampled_from(["exact", "hist", "approx"])),
-        min_child_weight=0,
-        max_bin=data.draw(st.sampled_from([3, 256])),
-    )
-    agree(model, X, most=200)
-
-
-def test_at_infinity():
-    rng = np.random.default_rng(5)
-    for classes in (2, 3):
-        model, _ = fitted(classes)
-        rays = np.concatenate([np.eye(4), -np.eye(4), rng.normal(size=(40, 4))])
-        assert max(far_differences(ff.capture(model), model.predict_proba, rays)) < CLOSE
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -235,13 +162,6 @@ class TestRefusals:
         booster = xgb.train(options, xgb.DMatrix(X, y), 1)
         with pytest.raises(CaptureError, match=message):
             ff.capture(booster)
-
-    def test_other_estimators(self):
-        X, y = table(classes=2)
-        with pytest.raises(CaptureError, match="XGBRegressor of XGBoost is no classifier"):
-            ff.capture(xgb.XGBRegressor(n_estimators=1).fit(X, y))
-        with pytest.raises(CaptureError, match="not fitted"):
-            ff.capture(xgb.XGBClassifier())
 
     def test_missing_values_by_another_name(self):
         with pytest.raises(NotFollowed, match="takes -999 for missing"):
