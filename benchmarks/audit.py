@@ -23,7 +23,7 @@ QUESTION = (
     "ResNet-20. Seconds, and peak memory in GB."
 )
 TARGETS = {
-    "table_seconds": "<= 15",
+    "table_seconds": "<= 5",
     "million_rows_gigabytes": "<= 3",
     "images_seconds": "<= 120",
 }
