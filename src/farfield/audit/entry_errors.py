@@ -82,7 +82,7 @@ class EntryError:
     """One way to enter a column wrongly.
 
     Attributes:
-        name: Short, such as ``× 10``.
+        name: Short, such as ``times 10``.
         places: The inputs of a row that change.
         wrong: What stands there instead, from the rows' own inputs.
     """

@@ -11,6 +11,7 @@ cells a class *may* be lost; the ensemble itself is asked on those, from the las
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,7 +238,7 @@ def _counts(steps: Steps) -> bool:
     return bool((steps.values.diff()[inner[:-1]] == 1).all())
 
 
-def _levels(steps: Steps, trees: PackedTrees) -> Any:
+def _levels(steps: Steps, trees: PackedTrees) -> Iterator[Level]:
     """The nodes of all trees, level by level; the left children of each, then the right ones."""
     left, code, most = (
         each.numpy().astype(np.int64) for each in (trees.left, trees.code, trees.most)

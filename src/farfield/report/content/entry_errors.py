@@ -95,7 +95,7 @@ def _cell(mistake: Mistake) -> Cell:
         f"{mistake.column}, {mistake.error}: {percent(mistake.flips.value)} of "
         f"{plural(mistake.rows, 'row')} change class, {percent(share)} without a sign"
     )
-    return Cell(f"{share:.0%}" if share == 0 or share >= 0.005 else "<1%", shade, title)
+    return Cell(f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%", shade, title)
 
 
 def worst_mistakes(audit: Audit, most: int) -> list[Mistake]:
