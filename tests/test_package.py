@@ -63,7 +63,7 @@ def test_type_checkers_see_the_same_names():
 
 def test_packages_that_are_functions_stay_functions_after_imports_below_them():
     code = (
-        "import farfield.guard.protect, farfield.audit.findings, farfield as ff, inspect;"
+        "import farfield.guard.protect, farfield.audit.fields, farfield as ff, inspect;"
         "assert {'radii', 'X'} <= set(inspect.signature(ff.guard).parameters);"
         "assert 'ood' in inspect.signature(ff.audit).parameters"
     )

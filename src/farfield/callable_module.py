@@ -1,4 +1,4 @@
-"""Packages that are also functions: ``farfield.audit(...)`` beside ``farfield.audit.findings``."""
+"""Packages that are also functions: ``farfield.audit(...)`` beside ``farfield.audit.fields``."""
 
 from __future__ import annotations
 

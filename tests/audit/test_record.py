@@ -7,7 +7,7 @@ import math
 import pytest
 
 import farfield as ff
-from farfield.audit.findings import DataFacts, Family, ModelFacts, Provenance, Verdict
+from farfield.audit.fields import DataFacts, Family, ModelFacts, Provenance, Verdict
 from farfield.errors import InputError
 from farfield.evaluate import Estimate
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from farfield.audit.findings import (
+from farfield.audit.fields import (
     BeforeAfter,
     Bin,
     Collapse,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from farfield.audit.findings import Detected
+from farfield.audit.fields import Detected
 from farfield.evaluate import Estimate
 from farfield.report import write_comparison
 from report import sample_audits as samples

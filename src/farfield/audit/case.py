@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
-from farfield.audit.findings import Task
+from farfield.audit.fields import Task
 from farfield.audit.given_guard import AnyGuard, guarded
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings

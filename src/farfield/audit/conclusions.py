@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from farfield.audit.findings import Family, Health, Remedy, Task, Verdict
+from farfield.audit.fields import Family, Health, Remedy, Task, Verdict
 from farfield.audit.given_guard import AnyGuard
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.audit.findings import DataFacts, ModelFacts, Provenance
+from farfield.audit.fields import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject

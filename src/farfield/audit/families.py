@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from farfield.audit.black_box import OUTMOST, Seen
-from farfield.audit.findings import Family, Share
+from farfield.audit.fields import Family, Share
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import UnsupportedOperation
 from farfield.evaluate import clopper_pearson

@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
-from farfield.audit.findings import Task
+from farfield.audit.fields import Task
 from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.audit.raw_columns import behind_one_hot, coded_columns
 from farfield.data import Expected, Source, open_data

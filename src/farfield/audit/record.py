@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from farfield.audit.findings import (
+from farfield.audit.fields import (
     BeforeAfter,
     Collapse,
     DataFacts,

@@ -10,7 +10,7 @@ from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case, Progress, open_case
 from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
 from farfield.audit.facts import data_facts, model_facts, provenance
-from farfield.audit.findings import Task
+from farfield.audit.fields import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.opening import Evidence, open_both
 from farfield.audit.record import Audit

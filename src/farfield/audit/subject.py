@@ -13,7 +13,7 @@ from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
 from farfield.audit.black_box import BlackBox, Seen, look
-from farfield.audit.findings import Task
+from farfield.audit.fields import Task
 from farfield.data import TableColumn
 from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, at_infinity

@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
-from farfield.audit.findings import Detected, OutSet
+from farfield.audit.fields import Detected, OutSet
 from farfield.audit.rows import in_order
 from farfield.audit.settings import EngineName
 from farfield.audit.subject import Floats

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from farfield.audit.case import Case
 from farfield.audit.entry_errors import EntryError, errors_of, neighbours
-from farfield.audit.findings import EntryErrors, Mistake
+from farfield.audit.fields import EntryErrors, Mistake
 from farfield.audit.subject import Floats
 from farfield.data import TableColumn
 from farfield.estimate import clopper_pearson

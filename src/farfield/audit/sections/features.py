@@ -12,7 +12,7 @@ from torch import Tensor
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case
 from farfield.audit.families import WALKING
-from farfield.audit.findings import Feature, Kind, Value
+from farfield.audit.fields import Feature, Kind, Value
 from farfield.audit.sections.feature_ends import Ends, both_ends
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn

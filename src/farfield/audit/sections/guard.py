@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from farfield.audit.case import Case
-from farfield.audit.findings import BeforeAfter, End, Family, Feature, GuardedFeature
+from farfield.audit.fields import BeforeAfter, End, Family, Feature, GuardedFeature
 from farfield.audit.given_guard import AnyGuard
 from farfield.audit.subject import Floats, Subject
 from farfield.estimate import value_of

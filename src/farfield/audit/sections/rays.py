@@ -9,7 +9,7 @@ import torch
 
 from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
-from farfield.audit.findings import Ray
+from farfield.audit.fields import Ray
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, SureFrom, along

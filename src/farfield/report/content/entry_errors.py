@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from farfield.report.content.words import percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.findings import Mistake
+    from farfield.audit.fields import Mistake
     from farfield.audit.record import Audit
     from farfield.report.content.sections import Limits
 

@@ -28,7 +28,7 @@ from farfield.report.content.words import (
 )
 
 if TYPE_CHECKING:
-    from farfield.audit.findings import End, Feature
+    from farfield.audit.fields import End, Feature
     from farfield.audit.record import Audit
 
 # Features that a screen has room for.

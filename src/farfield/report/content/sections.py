@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from farfield.report.content.words import UNKNOWN, distance, is_telling, percent
 
 if TYPE_CHECKING:
-    from farfield.audit.findings import Detected, Family, Ray, Surface
+    from farfield.audit.fields import Detected, Family, Ray, Surface
     from farfield.audit.record import Audit
 
 # The largest page, in bytes.
