@@ -21,6 +21,8 @@ _PUBLIC = {
         "audit", "data", "datasets", "errors", "estimators", "evaluate", "exact", "graph", "guard",
         "networks", "objectives", "report", "reproduce", "scores",
     ),
+    "farfield.audit.entry_errors": ("entry_errors",),
+    "farfield.audit.fields": ("EntryErrors",),
     "farfield.audit.record": ("Audit",),
     "farfield.estimators": (
         "AnchoredEnsembleClassifier", "BayesByBackpropClassifier", "EnsembleClassifier",
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from farfield import report as report
     from farfield import reproduce as reproduce
     from farfield import scores as scores
+    from farfield.audit.entry_errors import entry_errors as entry_errors
+    from farfield.audit.fields import EntryErrors as EntryErrors
     from farfield.audit.record import Audit as Audit
     from farfield.audit.run import audit as audit
     from farfield.estimators import AnchoredEnsembleClassifier as AnchoredEnsembleClassifier

@@ -1,78 +1,86 @@
-"""Which errors of data entry fit a column, and what they make of its values."""
+"""``ff.entry_errors``: all rows in chunks, exact, against counts made one by one."""
 
 import numpy as np
 import pytest
 
-from farfield.audit.entry_errors import errors_of, neighbours
-from farfield.data import TableColumn
+import farfield as ff
+from farfield.audit import entry_errors as module
+from farfield.errors import InputError
+
+RNG = np.random.default_rng(1)
+X = np.round(RNG.uniform(1.0, 9.0, (400, 2)), 1)
+Y = (X[:, 0] > 5).astype(int)
 
 
-def made(name, values, unit="", neighbour=None):
-    column = TableColumn(name, (0,), unit)
-    rows = np.asarray(values, dtype=float)[:, None]
-    found = {each.name: each for each in errors_of(column, rows, neighbour)}
-    return {
-        key: each.wrong(rows)[:, 0].tolist() for key, each in found.items() if len(each.places) == 1
-    }
+def model(rows):
+    z = np.clip(np.asarray(rows)[:, 0] - 5, -30, 30)
+    p = 1 / (1 + np.exp(-z))
+    return np.column_stack([1 - p, p])
 
 
-def test_digits_signs_and_points():
-    found = made("x", [12.5, -3.25, 40.0])
-    assert found["times 10"] == [125.0, -32.5, 400.0]
-    assert found["a hundredth"] == pytest.approx([0.125, -0.0325, 0.4])
-    assert found["sign lost"] == [12.5, 3.25, 40.0]
-    assert found["decimal point lost"] == [125.0, -325.0, 40.0]
-    assert "sign lost" not in made("x", [1.0, 2.0])
-    assert "decimal point lost" not in made("x", [1.0, 2.0])
+def named(found, column, error):
+    (each,) = [m for m in found.mistakes if (m.column, m.error) == (column, error)]
+    return each
 
 
-def test_points_of_single_precision_are_found_and_those_of_computed_numbers_are_not():
-    entered = np.array([12.1, 3.7, 8.25], dtype=np.float32).astype(float)
-    assert made("x", entered)["decimal point lost"] == pytest.approx([121, 37, 825], rel=1e-6)
-    assert "decimal point lost" not in made("x", np.random.default_rng(0).normal(size=50))
+def test_shares_of_all_rows_are_exact():
+    found = ff.entry_errors(model, X, Y, features=["a", "b"])
+    each = named(found, "a", "times 10")
+    wrong = X.copy()
+    wrong[:, 0] *= 10
+    before, after = model(X), model(wrong)
+    assert found.exact
+    assert found.of == each.rows == 400
+    assert each.flips == (before.argmax(1) != after.argmax(1)).mean()
+    assert each.rises == (after.max(1) > before.max(1)).mean()
+    assert each.certain == (after.max(1) >= 0.99).mean()
+    assert each.spoils == ((before.argmax(1) == Y) & (after.argmax(1) != Y)).mean()
+    limit = np.quantile(1 - before.max(1), 0.99, method="higher")
+    assert each.noticed["one_minus_max_probability"] == (1 - after.max(1) > limit).mean()
+    assert each.noticed["range"] == pytest.approx((wrong[:, 0] > 9).mean(), abs=0.02)
+    assert named(found, "b", "times 10").flips == 0.0
 
 
-def test_sentinels_unless_the_data_holds_them():
-    found = made("age", [30.0, 99.0])
-    assert found["999"] == [999.0, 999.0]
-    assert found["1e+20"] == [1e20, 1e20]
-    assert "99" not in found
-    assert "1900-01-01 (1)" not in found
-    assert made("birth_date", [20000.0, 30000.0])["1900-01-01 (-25567)"] == [-25567.0] * 2
+def test_chunks_change_nothing(monkeypatch):
+    whole = ff.entry_errors(model, X, Y, features=["a", "b"])
+    monkeypatch.setattr(module, "rows_together", lambda width: 37)
+    assert ff.entry_errors(model, X, Y, features=["a", "b"]) == whole
 
 
-@pytest.mark.parametrize(
-    ("name", "unit", "errors"),
-    [
-        ("weight", "", {"kg as lb", "lb as kg"}),
-        ("weight", "kg", {"kg as lb"}),
-        ("weight_lb", "", {"lb as kg"}),
-        ("body", "kg", {"kg as lb"}),
-        ("temperature", "°C", {"c as f"}),
-        ("glucose", "mg/dl", {"mg/dl as mmol/l"}),
-        ("sodium", "mg/dl", set()),
-        ("income", "", set()),
-        ("height", "m", set()),
-    ],
-)
-def test_units_that_fit(name, unit, errors):
-    assert {key for key in made(name, [70.0, 80.0], unit) if " as " in key} == errors
+def test_some_rows_carry_intervals():
+    found = ff.entry_errors(model, X, features=["a", "b"], rows=100)
+    each = named(found, "a", "times 10")
+    assert (found.sampled, found.of, found.exact) == (100, 400, False)
+    assert each.flips.low < each.flips.value < each.flips.high
+    assert each.spoils is None
 
 
-def test_units_are_converted_both_ways():
-    assert made("temperature", [37.0])["c as f"] == pytest.approx([98.6])
-    assert made("temperature", [98.6])["f as c"] == pytest.approx([37.0])
-    assert made("glucose", [90.08])["mg/dl as mmol/l"] == pytest.approx([5.0])
-    assert made("creatinine", [1.0])["mg/dl as µmol/l"] == pytest.approx([88.42])
+def test_more_rows_than_are_in_memory_are_sampled_from_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "REFERENCE", 50)
+    path = tmp_path / "rows.csv"
+    lines = ["a,b", *(f"{a},{b}" for a, b in X)]
+    path.write_text("\n".join(lines))
+    found = ff.entry_errors(model, path, rows=100)
+    assert found.sampled == 100
+    assert named(found, "a", "times 10").rows == 100
 
 
-def test_swaps_and_categories():
-    one, other = TableColumn("a", (0,)), TableColumn("b", (1,))
-    city = TableColumn("city", (2, 3), values=("x", "y"))
-    assert neighbours([one, city, other]) == {"a": other}
-    *_, swap = errors_of(one, np.ones((2, 1)), other)
-    assert swap.name == "swapped with b"
-    assert swap.wrong(np.array([[1.0, 2.0]])).tolist() == [[2.0, 1.0]]
-    (unknown,) = errors_of(city, np.eye(2))
-    assert unknown.name == "unknown category"
-    assert unknown.wrong(np.eye(2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+def test_the_worst_rows_are_told_by_their_number():
+    found = ff.entry_errors(model, X, features=["a", "b"])
+    assert 0 < len(found.worst) <= 10
+    assert all(text.startswith("a ") or "b " in text for text in found.worst)
+    assert " in row " in found.worst[0]
+    assert "Errors of data entry, worst first" in str(found)
+    assert found.worst[0] in str(found)
+
+
+def test_a_guard_is_asked_too():
+    found = ff.entry_errors(model, X, Y, features=["a", "b"], guard=True, rows=100)
+    assert named(found, "a", "times 1000").noticed["guard"].value == 1.0
+
+
+def test_what_has_no_classes_or_no_columns_is_refused():
+    with pytest.raises(InputError, match="images"):
+        ff.entry_errors(lambda x: np.full((len(x), 2), 0.5), np.zeros((4, 1, 8, 8)))
+    with pytest.raises(InputError, match="from 1 on"):
+        ff.entry_errors(model, X, rows=0)

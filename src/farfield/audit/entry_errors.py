@@ -1,187 +1,265 @@
-"""Errors that people make when they enter numbers: what a column holds instead of its values.
-
-Digits too many or too few, a lost sign, a decimal point that nobody read, another unit, a code for
-*missing* that is taken for a value, a number in its neighbour's field, a category never seen.
-"""
+"""Errors of data entry: every one that fits a column, made in rows of the data."""
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.audit.case import Case, Progress
+from farfield.audit.fields import EntryErrors, Mistake, Share
+from farfield.audit.opened import opened
+from farfield.audit.rows import in_order
+from farfield.audit.settings import EngineName, EntryRows, Settings
+from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
-
-Floats = NDArray[np.float64]
-# A power of ten: the point slipped, zeros were added or left out, thousands, per cent and share.
-FACTORS = {
-    "times 10": 10.0,
-    "times 100": 100.0,
-    "times 1000": 1000.0,
-    "a tenth": 0.1,
-    "a hundredth": 0.01,
-}
-# What stands for *missing* in files.
-SENTINELS = {f"{value:g}": value for value in (0, -1, 9, 99, 999, -999, 9999, 1e20)}
-# 1900-01-01, as spreadsheets and as Unix count days, in columns that are dates by name.
-DATES = {"1900-01-01 (1)": 1.0, "1900-01-01 (-25567)": -25567.0}
-DATE = re.compile(r"date|birth|dob|admitted|issued", re.IGNORECASE)
-# Beyond this many decimals a number was computed, not entered.
-MOST_DECIMALS = 4
-# The share of the values that must look entered by hand.
-ENTERED = 0.95
-
-
-@dataclass(frozen=True)
-class UnitPair:
-    """Two units of one quantity: ``there = factor * here + shift``.
-
-    Attributes:
-        here: The unit, and what a column's unit or name may call it.
-        there: The unit that it is mistaken for.
-        factor: By which numbers grow.
-        shift: What is added.
-        names: Words in the name of a column that mean the quantity.
-    """
-
-    here: tuple[str, ...]
-    there: tuple[str, ...]
-    factor: float
-    shift: float = 0.0
-    names: tuple[str, ...] = ()
-
-
-# Masses per mole in grams over 10: mg/dl in mmol/l.
-_ANALYTES = {
-    ("glucose", "glu"): 18.016,
-    ("cholesterol", "chol", "ldl", "hdl"): 38.67,
-    ("triglycerides", "triglyceride"): 88.57,
-    ("lactate", "lactic"): 9.008,
-    ("calcium",): 4.008,
-    ("urea",): 6.006,
-}
-UNITS = (
-    UnitPair(("kg",), ("lb", "lbs"), 2.2046226218, names=("weight", "mass")),
-    UnitPair(("cm",), ("in", "inch"), 1 / 2.54, names=("height", "length", "circumference")),
-    UnitPair(("c", "°c", "celsius"), ("f", "°f", "fahrenheit"), 1.8, 32.0, ("temperature", "temp")),
-    *(
-        UnitPair(("mg/dl",), ("mmol/l",), 1 / factor, names=names)
-        for names, factor in _ANALYTES.items()
-    ),
-    UnitPair(("mg/dl",), ("µmol/l", "umol/l"), 88.42, names=("creatinine", "creat")),
-    UnitPair(("mg/dl",), ("µmol/l", "umol/l"), 17.1, names=("bilirubin",)),
+from farfield.errors import InputError
+from farfield.estimate import Estimate, clopper_pearson, value_of
+from farfield.evaluate.alarms import ALARMS, Alarms
+from farfield.evaluate.entry_errors import (
+    ErrorCount,
+    ErrorMaker,
+    Worst,
+    count_chunk,
+    plan_errors,
+    rows_together,
+    total,
 )
 
-
-@dataclass(frozen=True)
-class EntryError:
-    """One way to enter a column wrongly.
-
-    Attributes:
-        name: Short, such as ``times 10``.
-        places: The inputs of a row that change.
-        wrong: What stands there instead, from the rows' own inputs.
-    """
-
-    name: str
-    places: tuple[int, ...]
-    wrong: Callable[[Floats], Floats]
+Chunk = tuple[int, Floats, Any]
+# Correct rows that alarms are set by.
+REFERENCE = 20_000
+# What errors may cost by default: products of numbers that take about a second, and what a row
+# costs besides; of models that can only be asked, seconds.
+WORK, PER_ROW, SECONDS = 3e9, 4000.0, 5.0
+# The rows that gives at least and at most, and for models that can only be asked.
+FEWEST, MOST, ASKED = 50, 2000, 200
+# How many rows are told in words, and of one column.
+TOLD, TOLD_OF_ONE = 10, 2
+# Rows of an unknown number.
+UNKNOWN = -1
 
 
-def errors_of(
-    column: TableColumn, values: Floats, neighbour: TableColumn | None = None
-) -> Iterator[EntryError]:
-    """All errors that fit a column.
+def entry_errors(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    rows: EntryRows = "all",
+    guard: bool = False,
+    threshold: float = Settings.threshold,
+    engine: EngineName = Settings.engine,
+    random_state: int = Settings.seed,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> EntryErrors:
+    """Make every error of data entry that fits a column in rows of the data.
+
+    Digits too many or too few, a lost sign or decimal point, another unit, codes for *missing*, two
+    fields swapped, an unknown category. Rows come in chunks: memory does not grow with them.
 
     Args:
-        column: The column.
-        values: ``(rows, inputs)`` its own inputs of some rows.
-        neighbour: The next column of numbers, whose field a number may end up in.
+        model: Whatever :func:`farfield.audit` takes; it is only asked, never followed.
+        X: The data that the model was trained on: an array, a DataFrame, or a path.
+        y: Labels, if ``X`` does not hold them; or the name of the column of ``X`` that does.
+        rows: Rows to make errors in: ``"all"``, a number, or ``None`` for as many as take about a
+            second. Shares of all rows are exact, those of some carry an interval.
+        guard: Whether to fit a guard, and count what it would have noticed.
+        threshold: The confidence that counts as certain.
+        engine: ``"local"``, or ``"ray"`` to spread chunks of rows over a Ray cluster.
+        random_state: Seed of the samples.
+        progress: Called with the name of a stage and the share of it that is done.
+        **reading: How model and data are read, as for :func:`farfield.audit`.
+
+    Returns:
+        All errors, worst first, and the worst rows in words.
+
+    Raises:
+        InputError: For regressors and images.
+
+    >>> import numpy as np
+    >>> import farfield as ff
+    >>> def tall(rows):
+    ...     return np.where(np.asarray(rows)[:, :1] > 300, [[0.01, 0.99]], [[0.99, 0.01]])
+    >>> X = np.linspace(150.0, 199.5, 100)[:, None]
+    >>> found = ff.entry_errors(tall, X, features=["height_cm"])
+    >>> worst = found.mistakes[0]
+    >>> worst.column, worst.error, worst.flips, worst.noticed["range"]
+    ('height_cm', 'times 10', 1.0, 1.0)
+    >>> found.worst[0]
+    'height_cm 150 entered as 1500 in row 1: 0 (99.0%) becomes 1 (99.0%)'
     """
-    if column.categorical:
-        yield EntryError("unknown category", column.places, np.zeros_like)
+    settings = Settings(
+        threshold,
+        samples=REFERENCE,
+        engine=engine,
+        seed=int(random_state),
+        entry_rows=rows,
+    )
+    with opened(model, X, y, settings, guard=guard, progress=progress, **reading) as case:
+        if not (case.classifies and case.is_table):
+            raise InputError(
+                "errors of data entry are made in tables, and counted by the classes that change; "
+                f"got {'a regressor' if case.is_table else 'images'}"
+            )
+        return make_errors(case, case.subject.moving)
+
+
+def make_errors(case: Case, columns: Sequence[TableColumn]) -> EntryErrors:
+    """Make every error in some columns of a case, in as many rows as its settings say."""
+    advance, subject, source = case.stage("entry errors"), case.subject, case.source
+    refused = [each.name for each in columns if each.name in case.loaded.refusing]
+    asked = [each for each in columns if each.name not in case.loaded.refusing]
+    plan = plan_errors(asked, subject.rows, subject.moving)
+    maker = ErrorMaker(subject.model, plan, _watch(case), case.settings.threshold)
+    count = _rows_wanted(case, maker.changes)
+    chunks = _chunks(case, count)
+    parts = in_order(case.settings.engine, count_chunk, maker, chunks)
+    found = total(_told(parts, advance, count, subject))
+    exact = count == source.n_rows
+    mistakes = [_mistake(each, subject, exact) for each in found]
+    mistakes.sort(key=_worst_first)
+    return EntryErrors(
+        count,
+        len(columns),
+        ALARMS,
+        tuple(mistakes),
+        source.n_rows,
+        _worst_rows(found, subject),
+        tuple(refused),
+    )
+
+
+def _watch(case: Case) -> Alarms:
+    """Set every alarm by correct rows; that of the guard by those it was not made from."""
+    subject = case.subject
+    if not case.wants_guard and case.given_guard is None:
+        return Alarms.over(subject.model, subject.rows, subject.moving)
+    guard, apart = case.protection
+    return Alarms.over(
+        subject.model, subject.rows, subject.moving, guard.distance, subject.rows[apart]
+    )
+
+
+def _rows_wanted(case: Case, changes: int) -> int:
+    """How many rows to make errors in."""
+    wanted, every = case.settings.entry_rows, case.source.n_rows
+    if wanted == "all":
+        return every
+    return min(every, _affordable(case.subject, changes) if wanted is None else wanted)
+
+
+def _affordable(subject: Subject, changes: int) -> int:
+    """How many rows of the sample can be changed in so many ways without a long wait."""
+    most = min(MOST, len(subject.rows))
+    if subject.exact:
+        rows = WORK / (max(1, changes) * (subject.work + PER_ROW))
+        return min(most, max(FEWEST, int(rows)))
+    return min(most, ASKED, max(FEWEST, int(SECONDS / (max(1, changes) * _seconds(subject)))))
+
+
+def _seconds(subject: Subject) -> float:
+    """How long a model takes for one row of many."""
+    rows = subject.spread(ASKED)
+    started = time.perf_counter()
+    subject.model.probabilities(rows)
+    return (time.perf_counter() - started) / len(rows) + 1e-9
+
+
+def _chunks(case: Case, count: int) -> Iterator[Chunk]:
+    """Rows to make errors in: number of the first, rows, labels."""
+    subject, source = case.subject, case.source
+    size = rows_together(subject.centre.size)
+    if count == source.n_rows:
+        first = 0
+        for rows, labels in source.chunks(size, dtype=np.float64):
+            yield first, rows, labels
+            first += len(rows)
         return
-    numbers = values[:, 0]
-    for name, factor in FACTORS.items():
-        yield _numeric(column, name, _times(factor))
-    if (numbers < 0).any():
-        yield _numeric(column, "sign lost", np.abs)
-    decimals = _decimals(numbers)
-    if decimals is not None and decimals.any():
-        yield _numeric(column, "decimal point lost", _without_point)
-    yield from _units(column)
-    for name, value in (SENTINELS | (DATES if DATE.search(column.name) else {})).items():
-        if not (numbers == value).any():
-            yield _numeric(column, name, _always(value))
-    if neighbour is not None:
-        yield EntryError(
-            f"swapped with {neighbour.name}",
-            (*column.places, *neighbour.places),
-            lambda own: own[:, ::-1],
-        )
+    rows, labels = _some(case, count)
+    for first in range(0, count, size):
+        part = slice(first, min(count, first + size))
+        yield UNKNOWN * count, rows[part], None if labels is None else labels[part]
 
 
-def _numeric(column: TableColumn, name: str, wrong: Callable[[Floats], Floats]) -> EntryError:
-    return EntryError(name, column.places, wrong)
+def _some(case: Case, count: int) -> tuple[Floats, NDArray[Any] | None]:
+    """A sample: rows that are in memory, if they are enough."""
+    subject = case.subject
+    if count <= len(subject.rows):
+        labels = subject.labels
+        return subject.rows[:count], None if labels is None else labels[:count]
+    found = case.source.sample(count, random_state=case.settings.seed)
+    return np.asarray(found.X, dtype=np.float64), found.y
 
 
-def _times(factor: float) -> Callable[[Floats], Floats]:
-    return lambda own: own * factor
+def _told(
+    parts: Iterator[list[ErrorCount]],
+    advance: Callable[[float], None],
+    count: int,
+    subject: Subject,
+) -> Iterator[list[ErrorCount]]:
+    size = rows_together(subject.centre.size)
+    for index, part in enumerate(parts):
+        yield part
+        advance(min(1.0, (index + 1) * size / count))
 
 
-def _always(value: float) -> Callable[[Floats], Floats]:
-    return lambda own: np.full_like(own, value)
+def _mistake(found: ErrorCount, subject: Subject, exact: bool) -> Mistake:
+    """Counts as shares, exact or with intervals."""
+
+    def share(count: int) -> Share:
+        return count / found.rows if exact else clopper_pearson(count, found.rows)
+
+    return Mistake(
+        column=found.column,
+        error=found.error,
+        rows=found.rows,
+        flips=share(found.flips),
+        rises=share(found.rises),
+        certain=share(found.certain),
+        silent=share(found.silent),
+        slips=share(found.slips),
+        noticed={name: share(count) for name, count in found.noticed.items()},
+        spoils=None if found.spoils is None else share(found.spoils),
+        example=_in_words(found, found.worst, subject),
+    )
 
 
-def _units(column: TableColumn) -> Iterator[EntryError]:
-    """Units that a column may be mistaken for, by its unit and its name."""
-    unit = column.unit.strip().lower()
-    words = set(re.split(r"[^a-z°µ/]+", column.name.lower()))
-    known = {unit} if unit else words
-    for pair in UNITS:
-        # kg tell that it is a weight; mg/dl do not tell of what.
-        told = bool(unit) and "/" not in unit
-        here, there = known & set(pair.here), known & set(pair.there)
-        if not (told or words & set(pair.names)) or (unit and not here | there):
-            continue
-        one, other = pair.here[0], pair.there[0]
-        if not there:
-            yield _numeric(column, f"{one} as {other}", _converted(pair, back=False))
-        if not here:
-            yield _numeric(column, f"{other} as {one}", _converted(pair, back=True))
+def _worst_first(mistake: Mistake) -> tuple[float, ...]:
+    silent = mistake.silent
+    surely = silent.low if isinstance(silent, Estimate) else silent
+    return -surely, -value_of(silent), -value_of(mistake.flips)
 
 
-def _converted(pair: UnitPair, *, back: bool) -> Callable[[Floats], Floats]:
-    if back:
-        return lambda own: (own - pair.shift) / pair.factor
-    return lambda own: own * pair.factor + pair.shift
+def _worst_rows(found: Sequence[ErrorCount], subject: Subject) -> tuple[str, ...]:
+    """The surest wrong answers, unnoticed ones first, few of any one column and one of a row."""
+    some = [(each, each.worst) for each in found if each.worst is not None]
+    some.sort(key=lambda pair: pair[1].rank, reverse=True)
+    told: list[str] = []
+    columns: dict[str, int] = {}
+    rows: set[tuple[float, ...]] = set()
+    for each, worst in some:
+        key = (worst.row, *worst.entered[:1], *worst.confidence[:1])
+        if columns.get(each.column, 0) < TOLD_OF_ONE and key not in rows and len(told) < TOLD:
+            columns[each.column] = columns.get(each.column, 0) + 1
+            rows.add(key)
+            told.append(_in_words(each, worst, subject))
+    return tuple(told)
 
 
-def _decimals(numbers: Floats) -> NDArray[np.int64] | None:
-    """How many decimals each number was entered with; ``None`` if they were computed."""
-    for exact in (numbers, np.asarray(numbers, dtype=np.float32).astype(str).astype(np.float64)):
-        places = np.full(len(exact), MOST_DECIMALS + 1)
-        for count in range(MOST_DECIMALS, -1, -1):
-            places[np.round(exact, count) == exact] = count
-        if (places <= MOST_DECIMALS).mean() >= ENTERED:
-            return places
-    return None
-
-
-def _without_point(own: Floats) -> Floats:
-    """12.5 becomes 125: the point or comma was not read."""
-    decimals = _decimals(own[:, 0])
-    assert decimals is not None, "asked for columns that were entered by hand"
-    known = np.where(decimals <= MOST_DECIMALS, decimals, 0)
-    moved: Floats = own * 10.0 ** known[:, None]
-    return moved
-
-
-def neighbours(columns: Sequence[TableColumn]) -> dict[str, TableColumn]:
-    """Each column of numbers to the next one."""
-    numeric = [each for each in columns if not each.categorical]
-    return {one.name: other for one, other in pairwise(numeric)}
+def _in_words(found: ErrorCount, worst: Worst | None, subject: Subject) -> str:
+    """One row, such as *lactate 1.2 entered as 12: survived (98.0%) becomes died (99.9%)*."""
+    if worst is None:
+        return ""
+    was, now = (
+        f"{subject.classes[label]} ({sure:.1%})"
+        for label, sure in zip(worst.label, worst.confidence, strict=True)
+    )
+    where = f" in row {worst.row + 1:,}" if worst.row >= 0 else ""
+    if not worst.entered:
+        return f"{found.column} unknown{where}: {was} becomes {now}"
+    right, wrong = worst.entered
+    return f"{found.column} {right:.6g} entered as {wrong:.6g}{where}: {was} becomes {now}"

@@ -388,12 +388,14 @@ class Picture:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One error of data entry in one column, made in sampled rows; shares are of those it changes.
+    """One error of data entry in one column; shares are of the rows that it changes.
+
+    They are exact if it was made in all rows of the data, and carry an interval if in some.
 
     Attributes:
         column: Name of the column.
         error: What was entered instead.
-        rows: How many of the sampled rows it changes.
+        rows: How many rows it changes.
         flips: Share whose predicted class changes.
         rises: Share of which the model is surer than before.
         certain: Share that ends at the threshold's confidence or more.
@@ -401,18 +403,20 @@ class Mistake:
         slips: Share of which the range check and the guard, if there is one, notice nothing either.
         noticed: What might notice it (a score, ``range``, ``guard``) to the share that it does, at
             ``alarms`` false alarms.
+        spoils: Share that was right before and is wrong after; ``None`` without labels.
         example: The row with the worst change, in words; nothing if no class changes.
     """
 
     column: str
     error: str
     rows: int
-    flips: Estimate
-    rises: Estimate
-    certain: Estimate
-    silent: Estimate
-    slips: Estimate
-    noticed: Mapping[str, Estimate]
+    flips: Share
+    rises: Share
+    certain: Share
+    silent: Share
+    slips: Share
+    noticed: Mapping[str, Share]
+    spoils: Share | None = None
     example: str = ""
 
 
@@ -423,14 +427,32 @@ class EntryErrors:
     Attributes:
         sampled: How many rows they were made in.
         columns: How many columns were looked at; those that move the model most, if not all.
-        alarms: The share of correct rows that every score may take for wrong.
+        alarms: The share of correct rows that every score, the range check and the guard may take
+            for wrong.
         mistakes: All of them, worst first.
+        of: How many rows the data has.
+        worst: The worst rows in words: the surest wrong answers, unnoticed ones first.
+        refused: Columns of categories whose unknown values the model cannot be asked about: it
+            answers known ones only.
     """
 
     sampled: int
     columns: int
     alarms: float
     mistakes: tuple[Mistake, ...]
+    of: int = 0
+    worst: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether they were made in all rows."""
+        return self.sampled == self.of
+
+    def __str__(self) -> str:
+        from farfield.report.text import format_entry_errors
+
+        return format_entry_errors(self)
 
 
 @dataclass(frozen=True)

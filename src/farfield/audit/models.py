@@ -40,6 +40,7 @@ class LoadedModel:
         where: The path, the factory, or the type of the object that it came from.
         estimator: The fitted object behind it, where there is one.
         original: What it was captured from, where that can be asked for its own predictions.
+        refusing: Columns of categories whose unknown values the model cannot be asked about.
     """
 
     network: Network | BlackBox
@@ -47,6 +48,7 @@ class LoadedModel:
     where: str
     estimator: Any = None
     original: Any = None
+    refusing: frozenset[str] = frozenset()
 
 
 def load_model(model: Any, example: Any = None) -> LoadedModel:

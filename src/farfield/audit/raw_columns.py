@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from farfield.audit.black_box import BlackBox
 from farfield.data import Source, TableColumn
 from farfield.data.stream import is_number, value_text
@@ -38,6 +40,26 @@ def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | Bla
     return behind_codes(network, [_spread(known, column, source) for known, column in pairs])
 
 
+def refusing_columns(network: Network | BlackBox, source: Source) -> frozenset[str]:
+    """Columns of a table whose unknown values a model of raw columns cannot be asked about."""
+    if isinstance(network, BlackBox) or network.columns is None:
+        return frozenset()
+    own = _in_order(network.columns, source.columns) or []
+    return frozenset(
+        column.name
+        for known, column in zip(network.columns, own, strict=False)
+        if column.categorical and known.used and not _takes_unknown(known, column, source)
+    )
+
+
+def _takes_unknown(known: InputColumn, column: TableColumn, source: Source) -> bool:
+    """Whether no value at all is something that a model answers, and none of the values."""
+    if known.categories is not None and not known.unseen:
+        return False
+    spread = _spread(known, column, source)
+    return spread.shift not in (spread.codes or ())
+
+
 def _in_order(
     known: tuple[InputColumn, ...], columns: tuple[TableColumn, ...]
 ) -> list[TableColumn] | None:
@@ -65,7 +87,7 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
                 f"{', ...' if len(codes) > 5 else ''}"
             )
         found = tuple(codes.get(value, UNSEEN) for value in column.values)
-        return Spread(column.feature_names, found)
+        return Spread(column.feature_names, found, UNSEEN if known.unseen else 0.0)
     words = [value for value in column.values if value not in TRUTH and not is_number(value)]
     if words:
         raise InputError(
@@ -75,4 +97,5 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     numbers = tuple(
         TRUTH.get(value, 0.0) if value in TRUTH else float(value) for value in column.values
     )
-    return Spread(column.feature_names, numbers)
+    # A number that is no category: the next whole one.
+    return Spread(column.feature_names, numbers, math.floor(max(numbers)) + 1.0)

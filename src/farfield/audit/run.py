@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from farfield.audit.black_box import OUTMOST
-from farfield.audit.case import Case, Progress, open_case
+from farfield.audit.case import Case, Progress
 from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
 from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.fields import Task
-from farfield.audit.given_guard import unguarded
-from farfield.audit.opening import Evidence, open_both
+from farfield.audit.opened import opened
+from farfield.audit.opening import Evidence
 from farfield.audit.record import Audit
 from farfield.audit.sections import compute
-from farfield.audit.settings import EngineName, Settings
+from farfield.audit.settings import EngineName, EntryRows, Settings
 from farfield.data import LabelKind
 
 
@@ -44,6 +44,7 @@ def audit(
     guard: bool = False,
     show_rows: bool = False,
     expected_accuracy: float | None = None,
+    entry_rows: EntryRows = None,
     allow_code: bool = False,
     evidence: Evidence = "auto",
     random_state: int = Settings.seed,
@@ -80,6 +81,8 @@ def audit(
         guard: Whether to fit a guard and compare before with after.
         show_rows: Whether surfaces show rows of the data; else only where many of them are.
         expected_accuracy: What the model's makers report; a warning if the rows say otherwise.
+        entry_rows: Rows that errors of data entry are made in: a number, ``"all"``, or ``None`` for
+            as many of the sample as take about a second.
         allow_code: Whether ``model`` may name a Python function to be imported and run.
         evidence: ``"exact"`` refuses models that cannot be followed, ``"sampled"`` only evaluates
             the model whether or not it can be, ``"auto"`` is exact wherever that is possible.
@@ -107,40 +110,30 @@ def audit(
         int(random_state),
         show_rows,
         expected_accuracy,
+        entry_rows,
     )
     started = time.perf_counter()
-    with unguarded(model) as given:
-        if task is None and label_kind is not None:
-            task = "regression" if label_kind == "number" else "classification"
-        loaded, source, task = open_both(
-            given.model,
-            X,
-            y,
-            task=task,
-            evidence=evidence,
-            allow_code=allow_code,
-            features=features,
-            class_names=class_names,
-            label=label,
-            schema=schema,
-            categorical=categorical,
-            ignore=ignore,
-            impute=impute,
-            delimiter=delimiter,
-            random_state=settings.seed,
-        )
-        case = open_case(
-            settings,
-            given.renamed(loaded),
-            source,
-            task,
-            data=X,
-            ood=ood or {},
-            class_names=class_names,
-            progress=progress or _quiet,
-            given_guard=given.around(loaded),
-            wants_guard=guard or given.guarded,
-        )
+    with opened(
+        model,
+        X,
+        y,
+        settings,
+        ood=ood,
+        class_names=class_names,
+        label_kind=label_kind,
+        task=task,
+        guard=guard,
+        allow_code=allow_code,
+        evidence=evidence,
+        progress=progress,
+        features=features,
+        label=label,
+        schema=schema,
+        categorical=categorical,
+        ignore=ignore,
+        impute=impute,
+        delimiter=delimiter,
+    ) as case:
         return _conclude(case, started)
 
 
@@ -163,7 +156,3 @@ def _conclude(case: Case, started: float) -> Audit:
         provenance=provenance(settings, started),
         **found,
     )
-
-
-def _quiet(stage: str, done: float) -> None:
-    """Show nothing."""

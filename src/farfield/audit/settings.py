@@ -9,6 +9,8 @@ from farfield.errors import InputError
 from farfield.levels import BLIND
 
 EngineName = Literal["local", "ray"]
+# A number of rows, all of them, or as many as there is time for.
+EntryRows = int | Literal["all"] | None
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Settings:
         seed: Of everything that is sampled.
         show_rows: Whether surfaces show rows of the data, and not only where many of them are.
         expected_accuracy: What the model's makers report; the audit warns if it is far from that.
+        entry_rows: Rows that errors of data entry are made in; by what they cost if ``None``.
     """
 
     threshold: float = BLIND
@@ -36,6 +39,7 @@ class Settings:
     seed: int = 0
     show_rows: bool = False
     expected_accuracy: float | None = None
+    entry_rows: EntryRows = None
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
@@ -45,6 +49,9 @@ class Settings:
         expected = self.expected_accuracy
         if expected is not None and not 0 <= expected <= 1:
             raise InputError(f"expected_accuracy is a share from 0 to 1, got {expected}")
+        rows = self.entry_rows
+        if not (rows is None or rows == "all" or (isinstance(rows, int) and rows > 0)):
+            raise InputError(f"entry_rows is a number of rows from 1 on, or 'all', got {rows!r}")
         if self.engine not in get_args(EngineName):
             raise InputError(f"engine must be 'local' or 'ray', got {self.engine!r}")
         if self.samples < 2 or self.directions < 1:

@@ -19,6 +19,7 @@ from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, at_infinity
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.graph.network import Network
+from farfield.graph.rules import RowFunction
 
 Floats = NDArray[np.float64]
 # Above this many columns, directions are scaled column by column: a full covariance costs d^3.
@@ -79,6 +80,25 @@ class Subject:
         if isinstance(self.model, BlackBox):
             return 0
         return sum(group.parameters for group in self.model.groups)
+
+    @property
+    def work(self) -> float:
+        """About how many products of numbers one row costs; 0 where nobody can know."""
+        if isinstance(self.model, BlackBox):
+            return 0.0
+        functions = (
+            len(group.members) * each.work
+            for group in self.model.groups
+            for step in group.program.steps
+            for each in step.args
+            if isinstance(each, RowFunction)
+        )
+        shared = (
+            len(group.members) * sum(each.numel() for each in group.shared.values())
+            + sum(each.numel() for each in group.stacked.values())
+            for group in self.model.groups
+        )
+        return float(sum(functions) + sum(shared))
 
     @property
     def is_image(self) -> bool:

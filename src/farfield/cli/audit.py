@@ -17,6 +17,7 @@ from farfield.formats import listed
 
 if TYPE_CHECKING:
     from farfield.audit.record import Audit
+    from farfield.audit.settings import EntryRows
 
 HELP = f"""Say what MODEL does far away from its data, and write a report.
 
@@ -70,6 +71,7 @@ Examples:
 @click.option(
     "--expected-accuracy", type=click.FloatRange(0, 1), help="Warn if the accuracy is far from it."
 )
+@click.option("--entry-rows", metavar="N|all", help="Rows to make errors of data entry in.")
 @options.allow_code
 @click.option(
     "--evidence",
@@ -90,6 +92,7 @@ def audit(
     out: Path,
     class_names: str | None,
     pair: tuple[str, ...],
+    entry_rows: str | None,
     as_json: bool,
     latex: bool,
     quiet: bool,
@@ -101,6 +104,7 @@ def audit(
 
     sets = dict(_named(each) for each in ood)
     pairs = [_pair(each) for each in pair]
+    rows = _entry_rows(entry_rows)
     with stages(quiet or as_json) as progress:
         progress("reading")
         found = run(
@@ -110,6 +114,7 @@ def audit(
             ood=sets,
             class_names=class_names.split(",") if class_names else None,
             pairs=pairs,
+            entry_rows=rows,
             progress=progress,
             **given,
         )
@@ -136,6 +141,17 @@ def _pair(text: str) -> tuple[str, str]:
     if len(names) != 2 or not all(names):
         raise InputError(f"--pair takes two features as X,Y, got {text!r}")
     return names[0], names[1]
+
+
+def _entry_rows(text: str | None) -> EntryRows:
+    """Read N, or all."""
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    if not text.isdecimal():
+        raise InputError(f"--entry-rows takes a number of rows or all, got {text!r}")
+    return int(text)
 
 
 def _escaped(text: str, encoding: str | None) -> str:

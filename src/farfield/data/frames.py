@@ -27,7 +27,8 @@ class RawColumns:
     Attributes:
         names: What the model calls them.
         columns: The columns of the table; places are those of ``widths`` in a row of the model.
-        values: For a category its values as the model knows them, else nothing.
+        values: For a category its values as the model knows them, and last one that it does not
+            know; else nothing.
     """
 
     names: tuple[str, ...]
@@ -52,7 +53,11 @@ class RawColumns:
         for name, column, values in zip(self.names, self.columns, self.values, strict=True):
             width = len(column.feature_names)
             part = rows[:, place : place + width]
-            found[name] = part[:, 0] if values is None else values[part.argmax(axis=1)]
+            if values is None:
+                found[name] = part[:, 0]
+            else:
+                known = part.any(axis=1)
+                found[name] = values[np.where(known, part.argmax(axis=1), -1)]
             place += width
         return found
 
@@ -79,9 +84,19 @@ def _values(column: TableColumn, data: Any) -> NDArray[Any] | None:
     known = _in_frame(column.name, data)
     if known is None:
         known = _as_a_reader_would(column.values)
-    values = np.empty(len(column.values), dtype=object)
-    values[:] = [known.get(value, value) for value in column.values]
+    own = [known.get(value, value) for value in column.values]
+    values = np.empty(len(own) + 1, dtype=object)
+    values[:] = [*own, _unknown(own)]
     return values
+
+
+def _unknown(values: Sequence[Any]) -> Any:
+    """A value that is none of these, but of their kind; nothing there is beside the two truths."""
+    if all(isinstance(value, bool | np.bool_) for value in values):
+        return None
+    if all(isinstance(value, int | float | np.number) for value in values):
+        return max(values) + 1
+    return max((str(value) for value in values), key=len) + "?"
 
 
 def _in_frame(name: str, data: Any) -> Mapping[str, Any] | None:

@@ -1,7 +1,8 @@
 """A model of raw columns behind one-hot codes: the form in which an audit moves categories.
 
 A model that starts from raw columns takes a category as its code, 0, 1, ... One-hot codes are
-turned into that code by a sum, which is exact: ``0 * x_0 + 1 * x_1 + ...`` with a single one.
+turned into that code by a sum, which is exact: ``0 * x_0 + 1 * x_1 + ...`` with a single one. All
+zeros, which is no category, become a code of their own: ``u + (0 - u) * x_0 + ...`` is exact too.
 """
 
 from __future__ import annotations
@@ -27,10 +28,19 @@ class Spread:
     Attributes:
         names: Of its inputs: one for a number, one for each value of a category.
         codes: Of these values, as the model has them; ``None`` for a number.
+        unseen: The code of none of these values.
     """
 
     names: tuple[str, ...]
     codes: tuple[float, ...] | None = None
+    unseen: float = 0.0
+
+    @property
+    def shift(self) -> float:
+        """``unseen``, or 0 if no float carries codes there and back."""
+        codes = self.codes or ()
+        exact = all((code - self.unseen) + self.unseen == code for code in codes)
+        return self.unseen if exact else 0.0
 
 
 def behind_codes(network: Network, spreads: Sequence[Spread]) -> Network:
@@ -78,8 +88,13 @@ def _group(group: InstanceGroup, spreads: Sequence[Spread], dtype: torch.dtype) 
         first += len(each.names)
         part = write(aten.index_select.default, (Ref("rows"), 1, keep(places)), len(places))
         if each.codes is not None:
-            weight = keep(torch.tensor([each.codes], dtype=dtype))
-            part = write(aten.linear.default, (part, weight), 1)
+            codes = [code - each.shift for code in each.codes]
+            weight = keep(torch.tensor([codes], dtype=dtype))
+            if each.shift:
+                bias = keep(torch.tensor([each.shift], dtype=dtype))
+                part = write(aten.linear.default, (part, weight, bias), 1)
+            else:
+                part = write(aten.linear.default, (part, weight), 1)
         parts.append(part)
     steps.append(
         Step(

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farfield.report.content.entry_errors import made_in
 from farfield.report.content.headline import headline
-from farfield.report.content.listings import Listing, closing, listings, opening, warnings
+from farfield.report.content.listings import (
+    SHOWN,
+    Listing,
+    closing,
+    entry_listing,
+    listings,
+    opening,
+    warnings,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from farfield.audit.fields import EntryErrors
     from farfield.audit.record import Audit
 
 WARNING = "bold yellow"
@@ -20,6 +30,14 @@ def format_audit(audit: Audit) -> str:
     """Write the essentials: warnings, the verdict, directions, features, quality, detection."""
     tables = (_plain(each) for each in listings(audit))
     return "\n\n".join([*warnings(audit), *opening(audit), *tables, *closing(audit)])
+
+
+def format_entry_errors(found: EntryErrors) -> str:
+    """Write errors of data entry: the table, worst first, and the worst rows in words."""
+    listing = entry_listing(found, SHOWN)
+    if not listing.rows:
+        return f"No error of data entry that was tried changes a class, {made_in(found)}."
+    return "\n".join([_plain(listing), *(f"  {text}" for text in found.worst)])
 
 
 def print_audit(audit: Audit, console: Console) -> None:

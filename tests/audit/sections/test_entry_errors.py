@@ -94,19 +94,63 @@ def test_a_model_without_an_answer_is_noticed():
     assert found.noticed["one_minus_max_probability"].value == 1.0
 
 
+def test_all_rows_are_counted_where_asked():
+    audit = ff.audit(sure, X, features=["a", "b"], directions=5, entry_rows="all")
+    found = error(audit, "a", "times 10")
+    assert audit.entry_errors.exact
+    assert audit.entry_errors.sampled == 300
+    assert found.flips == 0.9
+    assert "all 300 rows, exact" in format_audit(audit)
+
+
 def test_categories_that_nobody_knows():
-    """All zeros are unknown to a model of one-hot codes; raw columns have no such input."""
+    """All zeros are unknown to a model of one-hot codes."""
     city = RNG.integers(0, 2, 300)
     frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
     layer = nn.Linear(3, 1)
     layer.weight.data = torch.tensor([[0.0, 2.0, 2.0]])
     layer.bias.data = torch.tensor([-1.0])
     found = error(ff.audit(layer, frame, directions=5), "city", "unknown category")
-    assert found.flips.value == 1.0
-    assert found.noticed["range"].value == 1.0
-    steps = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), ["city"]), remainder="passthrough"
-    )
-    pipeline = make_pipeline(steps, LogisticRegression()).fit(frame, city)
-    raw = ff.audit(pipeline, frame, directions=5).entry_errors
-    assert {each.column for each in raw.mistakes} == {"a"}
+    # So few rows are all looked at.
+    assert found.flips == 1.0
+    assert found.noticed["range"] == 1.0
+
+
+def pipeline(frame, city, **encoder):
+    steps = make_column_transformer((OneHotEncoder(**encoder), ["city"]), remainder="passthrough")
+    return make_pipeline(steps, LogisticRegression()).fit(frame, city)
+
+
+@pytest.mark.parametrize("evidence", ["auto", "sampled"])
+def test_categories_that_nobody_knows_in_raw_columns(evidence):
+    """What a pipeline from raw columns says of them is what it says of a word it never saw."""
+    city = RNG.integers(0, 2, 300)
+    frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
+    model = pipeline(frame, city, handle_unknown="ignore")
+    audit = ff.audit(model, frame, directions=5, entry_rows="all", evidence=evidence)
+    found = error(audit, "city", "unknown category")
+    new = model.predict(frame.assign(city="elsewhere"))
+    assert found.flips == (new != model.predict(frame)).mean()
+    assert 0 < found.flips < 1
+
+
+def test_models_that_refuse_unknown_categories():
+    city = RNG.integers(0, 2, 300)
+    frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
+    model = pipeline(frame, city)
+    followed = ff.audit(model, frame, directions=5).entry_errors
+    assert followed.refused == ("city",)
+    assert {each.column for each in followed.mistakes} == {"a"}
+    asked = ff.audit(model, frame, directions=5, evidence="sampled")
+    found = error(asked, "city", "unknown category")
+    assert found.flips.value == 0.0
+    assert found.noticed["predictive_entropy"].value == 1.0
+
+
+def test_categories_of_wide_tables_are_tried_too():
+    wide = pandas.DataFrame(RNG.normal(size=(60, 45))).add_prefix("n")
+    wide["city"] = np.where(RNG.integers(0, 2, 60) == 0, "x", "y")
+    layer = nn.Linear(47, 2)
+    found = ff.audit(layer, wide, directions=5, samples=60).entry_errors
+    assert "city" in {each.column for each in found.mistakes}
+    assert found.columns == 41

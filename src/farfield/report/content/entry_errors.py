@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from farfield.estimate import value_of
 from farfield.report.content.words import percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Mistake
+    from farfield.audit.fields import EntryErrors, Mistake
     from farfield.audit.record import Audit
     from farfield.report.content.sections import Limits
 
@@ -51,7 +52,7 @@ def error_grid(audit: Audit, limits: Limits) -> ErrorGrid | None:
     for each in audit.entry_errors.mistakes:
         name = _kind(each)
         errors.setdefault(name)
-        worst[each.column] = max(worst.get(each.column, 0.0), each.silent.value)
+        worst[each.column] = max(worst.get(each.column, 0.0), value_of(each.silent))
         cells.setdefault(each.column, {}).setdefault(name, _cell(each))
     order = [name for name in ORDER if name in errors]
     order += sorted((name for name in errors if name not in ORDER), key=_as_number)
@@ -89,10 +90,10 @@ def _kind(mistake: Mistake) -> str:
 
 
 def _cell(mistake: Mistake) -> Cell:
-    share = mistake.silent.value
+    share = value_of(mistake.silent)
     shade = 0 if share == 0 else min(SHADES, 1 + int(share * SHADES))
     title = (
-        f"{mistake.column}, {mistake.error}: {percent(mistake.flips.value)} of "
+        f"{mistake.column}, {mistake.error}: {percent(value_of(mistake.flips))} of "
         f"{plural(mistake.rows, 'row')} change class, {percent(share)} without a sign"
     )
     return Cell(f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%", shade, title)
@@ -100,6 +101,24 @@ def _cell(mistake: Mistake) -> Cell:
 
 def worst_mistakes(audit: Audit, most: int) -> list[Mistake]:
     """Errors that change a class at all, worst first."""
-    if audit.entry_errors is None:
-        return []
-    return [each for each in audit.entry_errors.mistakes if each.flips.value > 0][:most]
+    found = audit.entry_errors
+    return [] if found is None else changing(found)[:most]
+
+
+def best_score(mistake: Mistake) -> float:
+    """The share that the best of the model's own scores notices."""
+    own = [value_of(n) for name, n in mistake.noticed.items() if name not in ("range", "guard")]
+    return max(own, default=math.nan)
+
+
+def changing(found: EntryErrors) -> list[Mistake]:
+    """Those that change a class in some row."""
+    return [each for each in found.mistakes if value_of(each.flips) > 0]
+
+
+def made_in(found: EntryErrors) -> str:
+    """Which rows errors were made in, and what that makes of the shares."""
+    if found.exact:
+        return f"in all {found.sampled:,} rows, exact"
+    of = f" of {found.of:,}" if found.of else ""
+    return f"in {found.sampled:,}{of} rows, with intervals"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farfield.report.content.entry_errors import worst_mistakes
+from farfield.estimate import value_of
+from farfield.report.content.entry_errors import changing, made_in
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
 from farfield.report.content.switches import made_of
@@ -28,11 +29,18 @@ from farfield.report.content.words import (
 )
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import End, Feature
+    from farfield.audit.fields import End, EntryErrors, Feature
     from farfield.audit.record import Audit
 
 # Features that a screen has room for.
 SHOWN = 12
+ERRORS = "Errors of data entry, worst first"
+ERROR_HEAD = (
+    "Error of data entry",
+    "Class changes",
+    "Unnoticed by scores",
+    "Nor by range or guard",
+)
 
 
 @dataclass(frozen=True)
@@ -96,17 +104,23 @@ def features(audit: Audit, most: int | None = None) -> Listing:
 
 def entry_errors(audit: Audit, most: int | None = None) -> Listing:
     """The worst errors of data entry."""
-    found = worst_mistakes(audit, len(audit.entry_errors.mistakes) if audit.entry_errors else 0)
+    if audit.entry_errors is None:
+        return Listing(ERRORS, ERROR_HEAD, ())
+    return entry_listing(audit.entry_errors, most)
+
+
+def entry_listing(found: EntryErrors, most: int | None) -> Listing:
+    """Errors of data entry that change a class, worst first."""
+    telling = changing(found)
     rows = tuple(
         (
             _name(f"{each.column}: {each.error}"),
-            *(percent(value.value) for value in (each.flips, each.silent, each.slips)),
+            *(percent(value_of(value)) for value in (each.flips, each.silent, each.slips)),
         )
-        for each in found[:most]
+        for each in telling[:most]
     )
-    head = ("Error of data entry", "Class changes", "Unnoticed by scores", "Nor by range or guard")
-    cut = f"{len(rows)} of {plural(len(found), 'error')} that change a class."
-    return Listing("Errors of data entry, worst first", head, rows, cut if rows else "")
+    cut = f"{len(rows)} of {plural(len(telling), 'error')} that change a class, {made_in(found)}."
+    return Listing(ERRORS, ERROR_HEAD, rows, cut if rows else "")
 
 
 def spread(audit: Audit, most: int | None = None) -> Listing:

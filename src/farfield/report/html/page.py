@@ -16,7 +16,7 @@ from markupsafe import Markup
 from farfield.estimate import value_of
 from farfield.files import replacing
 from farfield.report.content import words
-from farfield.report.content.entry_errors import error_grid, worst_mistakes
+from farfield.report.content.entry_errors import best_score, error_grid, worst_mistakes
 from farfield.report.content.features import feature_rows
 from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
@@ -153,7 +153,7 @@ def environment() -> Environment:
         plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
         settled_middle=settled_middle, made_of=made_of, switch_told=switch_told,
         beyond_told=beyond_told, comes_to_rest=comes_to_rest, is_telling=words.is_telling,
-        far_end=words.far_end, lasting=words.lasting,
+        far_end=words.far_end, lasting=words.lasting, best_score=best_score,
     )  # fmt: skip
     return made
 

@@ -1,0 +1,64 @@
+"""A case from whatever a user gives: a model, its data, and how to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from farfield.audit.case import Case, Progress, open_case
+from farfield.audit.fields import Task
+from farfield.audit.given_guard import unguarded
+from farfield.audit.opening import Evidence, open_both
+from farfield.audit.settings import Settings
+from farfield.data import LabelKind
+
+
+@contextmanager
+def opened(
+    model: Any,
+    X: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    ood: Mapping[str, Any] | None = None,
+    class_names: Sequence[str] | None = None,
+    label_kind: LabelKind | None = None,
+    task: Task | None = None,
+    guard: bool = False,
+    allow_code: bool = False,
+    evidence: Evidence = "auto",
+    progress: Progress | None = None,
+    **reading: Any,
+) -> Iterator[Case]:
+    """Open a model and its data; what it means is said at :func:`farfield.audit`."""
+    with unguarded(model) as given:
+        if task is None and label_kind is not None:
+            task = "regression" if label_kind == "number" else "classification"
+        loaded, source, task = open_both(
+            given.model,
+            X,
+            y,
+            task=task,
+            evidence=evidence,
+            allow_code=allow_code,
+            class_names=class_names,
+            random_state=settings.seed,
+            **reading,
+        )
+        yield open_case(
+            settings,
+            given.renamed(loaded),
+            source,
+            task,
+            data=X,
+            ood=ood or {},
+            class_names=class_names,
+            progress=progress or _quiet,
+            given_guard=given.around(loaded),
+            wants_guard=guard or given.guarded,
+        )
+
+
+def _quiet(stage: str, done: float) -> None:
+    """Show nothing."""
