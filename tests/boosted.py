@@ -13,6 +13,17 @@ from hypothesis import strategies as st
 import farfield as ff
 from tree_rows import probabilities, telling_rows
 
+
+def coded(frame):
+    """The columns of a frame as numbers: categories as their codes, NaN where they are missing."""
+    return np.column_stack(
+        [
+            column.cat.codes.where(column.notna(), np.nan) if hasattr(column, "cat") else column
+            for _, column in frame.items()
+        ]
+    ).astype(float)
+
+
 BAGGED = {"subsample": 0.5, "subsample_freq": 1}
 
 

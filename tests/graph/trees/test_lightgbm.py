@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import farfield as ff
-from boosted import LIGHTGBM
+from boosted import LIGHTGBM, coded
 from farfield.errors import CaptureError, NotFollowed
+from farfield.graph.columns import encode_rows
 from tree_rows import probabilities, telling_rows
 
 CLOSE = LIGHTGBM.close
@@ -85,16 +86,6 @@ def frame(seed=0, rows=300):
     return held, y
 
 
-def coded(held):
-    columns = [
-        held[name].cat.codes.where(held[name].notna(), np.nan)
-        if isinstance(held[name].dtype, pd.CategoricalDtype)
-        else held[name]
-        for name in held
-    ]
-    return np.column_stack(columns).astype(float)
-
-
 CATEGORIES = {"min_data_per_group": 3, "cat_smooth": 1, "cat_l2": 1}
 
 
@@ -107,8 +98,10 @@ def test_categories_of_frames(one_hot):
     assert network.features == ("age", "town", "size")
     assert network.columns[1].categories == ("a", "bé", "d", "e", "f", "g")
     assert network.columns[2].categories == (3, 7, 12)
-    found = probabilities(network, coded(held))
-    assert np.abs(found - model.predict_proba(held)).max() < CLOSE
+    strange = held.assign(town=held["town"].cat.rename_categories({"d": "never seen"}))
+    for rows in (held, strange):
+        found = probabilities(network, encode_rows(network.columns, rows))
+        assert np.abs(found - model.predict_proba(rows)).max() < CLOSE
 
 
 def test_categories_by_number_and_what_lies_between_them():

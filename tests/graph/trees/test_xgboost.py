@@ -9,8 +9,9 @@ import pytest
 import xgboost as xgb
 
 import farfield as ff
-from boosted import XGBOOST
-from farfield.errors import CaptureError, NotFollowed
+from boosted import XGBOOST, coded
+from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.graph.columns import encode_rows
 from tree_rows import probabilities, telling_rows
 
 CLOSE = XGBOOST.close
@@ -83,17 +84,6 @@ def frame(seed=0, rows=300):
     return held, y
 
 
-def coded(held):
-    return np.column_stack(
-        [
-            held[name].cat.codes.where(held[name].notna(), np.nan)
-            if isinstance(held[name].dtype, pd.CategoricalDtype)
-            else held[name]
-            for name in held
-        ]
-    ).astype(float)
-
-
 @pytest.mark.parametrize("one_hot", [1, 10])
 def test_categories(one_hot):
     held, y = frame()
@@ -108,8 +98,13 @@ def test_categories(one_hot):
         ("a", "bc", "d", "e", "f"),
         (3, 7, 12),
     ]
-    found = probabilities(network, coded(held))
+    found = probabilities(network, encode_rows(network.columns, held))
     assert np.abs(found - model.predict_proba(held)).max() < CLOSE
+    strange = held.assign(town=held["town"].cat.rename_categories({"d": "never seen"}))
+    with pytest.raises(xgb.core.XGBoostError, match="not in the training set"):
+        model.predict_proba(strange)
+    with pytest.raises(InputError, match="'never seen'; the model knows 'a'"):
+        encode_rows(network.columns, strange)
 
 
 def test_codes_between_and_beyond_the_categories():

@@ -228,7 +228,12 @@ def _columns(
     if unnamed and not held:
         return None, (note,) if lost else ()
     found = tuple(
-        InputColumn(None if unnamed else name, held.get(place), missing=True)
+        InputColumn(
+            None if unnamed else name,
+            held.get(place),
+            missing=True,
+            unseen=place in held,  # code -1, which goes right from sets as NaN does
+        )
         for place, name in enumerate(names)
     )
     return found, (note,) if lost else ()
