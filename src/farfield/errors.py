@@ -59,6 +59,11 @@ class NotFollowed(CaptureError):  # noqa: N818 - reads as what it is
         """Why the model cannot be followed, without what can be done."""
         return str(self.args[0])
 
+    @property
+    def advice(self) -> str:
+        """What can be done today; empty if evaluating the model does not help either."""
+        return str(self.args[1])
+
     def __str__(self) -> str:
         reason, advice = self.args
         return f"{reason}{chr(10) if chr(10) in reason else ' '}{advice}".strip()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farfield.errors import NotFollowed
 from farfield.graph.program import CodePlace, Program, Ref, Step
 from farfield.graph.rules import Pieces, RowFunction, Steps
 from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
@@ -81,7 +82,7 @@ class Writer:
     """
 
     columns: int
-    refusals: list[str] | None = None
+    refusals: list[NotFollowed] | None = None
     notes: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     constants: dict[str, Tensor] = field(default_factory=dict)

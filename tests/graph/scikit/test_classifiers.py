@@ -33,6 +33,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.naive_bayes import (
     BernoulliNB,
     CategoricalNB,
@@ -46,12 +47,12 @@ from sklearn.neighbors import (
     RadiusNeighborsClassifier,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
+from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, SplineTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
 import farfield as ff
 from farfield.errors import NotFollowed, UndecidedLimit
-from scikit_referee import check_values, directions, own, referee
+from scikit_referee import check_limits, check_values, directions, own, referee
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -101,6 +102,11 @@ MODELS = {
     "calibrated vectors": CalibratedClassifierCV(
         SVC(kernel="linear", decision_function_shape="ovo"), cv=2
     ),
+    "votes of vectors": CalibratedClassifierCV(SVC(), ensemble=False, cv=2),
+    "votes of straight vectors": CalibratedClassifierCV(
+        make_pipeline(StandardScaler(), SVC(kernel="linear")), method="isotonic", cv=2
+    ),
+    "votes of pairs": CalibratedClassifierCV(OneVsOneClassifier(LogisticRegression()), cv=2),
     "tempered": CalibratedClassifierCV(LogisticRegression(), method="temperature", cv=2),
     "tempered bayes": CalibratedClassifierCV(GaussianNB(), method="temperature", cv=2),
     "calibrated boosting": CalibratedClassifierCV(GradientBoostingClassifier(n_estimators=3), cv=2),
@@ -111,6 +117,7 @@ MODELS = {
         KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
         CategoricalNB(min_categories=4),
     ),
+    "cut to whole numbers": make_pipeline(MinMaxScaler((0, 2.5), clip=True), CategoricalNB()),
     "elimination": RFE(LogisticRegression(), n_features_to_select=2),
     "search": GridSearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, cv=2),
 }
@@ -123,6 +130,11 @@ def test_models_say_what_they_say(name, classes, flowers):
     model = MODELS[name].fit(rows, labels if classes == 3 else labels == 2)
     network = referee(model, rows, tolerance=1e-5 if name == "process rational" else 1e-6)
     assert network.labels == tuple(model.classes_.tolist())
+
+
+def test_the_nearest_centre_is_a_linear_choice(flowers):
+    model = NearestCentroid(shrink_threshold=0.1, priors="empirical").fit(*flowers)
+    referee(model, flowers[0], far=1e6, size=0)  # squares of larger numbers drown the differences
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
@@ -150,12 +162,29 @@ def test_neighbours_by_hand():
     assert far.probabilities.flatten().tolist() == [0.5, 0.5]
 
 
-def test_projections_that_differ_by_less_than_rounding_are_told_apart():
+def test_projections_that_differ_by_less_than_rounding_are_undecided():
     tiny = 2.0**-52
     rows = np.array([[1.0, 1.0], [1.0 + tiny, 1.0 - tiny / 2], [0.0, 0.0]])
     model = KNeighborsClassifier(1).fit(rows, [0, 1, 2])
-    far = ff.at_infinity(ff.capture(model), [0.0, 0.0], [[1.0, 1.0], [1.0, 4.0]])
-    assert far.probabilities[0].argmax(dim=-1).tolist() == [1, 0]
+    ways = [[1.0, 1.0], [1.0, 4.0], [-1.0, -2.0], [1.0, 0.0]]
+    far = ff.at_infinity(ff.capture(model), [0.0, 0.0], ways, undecided="mark")
+    assert far.undecided[0].tolist() == [True, True, False, False]
+    assert far.probabilities[0, 2:].argmax(dim=-1).tolist() == [2, 1]
+
+
+def test_neighbours_that_lie_level_behind_splines_are_undecided_or_right():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(24, 2)).round(2)
+    splines = [SplineTransformer(4, degree=2, extrapolation="linear") for _ in range(2)]
+    model = make_pipeline(*splines, KNeighborsClassifier(3)).fit(rows, np.arange(24) % 2)
+    network = ff.capture(model)
+    up, down = (
+        ff.at_infinity(network, rows, way, undecided="mark") for way in ([1.0, 0.0], [-1.0, 0.0])
+    )
+    assert up.undecided.all()
+    assert not down.undecided.any()
+    said = own(model, rows - np.array([1e4, 0.0]))
+    np.testing.assert_allclose(down.probabilities[0].numpy(), said)
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
@@ -265,7 +294,7 @@ def test_kernels_rest_where_nothing_moves_for_them(flowers):
         (RidgeClassifier(), "CalibratedClassifierCV"),
         (LinearSVC(), "CalibratedClassifierCV"),
         (SGDClassifier(), "CalibratedClassifierCV"),
-        (NearestCentroid(), "CalibratedClassifierCV"),
+        (NearestCentroid(metric="manhattan"), "euclidean"),
         (SVC(), "probability=True"),
         (SVC(kernel="poly", probability=True), "'poly'"),
         (GaussianProcessClassifier(DotProduct(), optimizer=None), "DotProduct"),
@@ -275,7 +304,6 @@ def test_kernels_rest_where_nothing_moves_for_them(flowers):
         (KNeighborsClassifier(weights=lambda d: d + 1), "'uniform'"),
         (RadiusNeighborsClassifier(10.0), "outlier_label"),
         (DummyClassifier(strategy="stratified"), "random"),
-        (CalibratedClassifierCV(SVC(kernel="linear"), cv=2), "'ovo'"),
         (CalibratedClassifierCV(QuadraticDiscriminantAnalysis(), cv=2), "decision_function"),
     ],
 )
@@ -284,6 +312,23 @@ def test_refusals_say_what_would_help(model, word, flowers):
     with pytest.raises(NotFollowed, match=type(model).__name__) as caught:
         ff.capture(model.fit(rows, labels))
     assert word in str(caught.value)
+    assert ("ff.audit can still" in str(caught.value)) == _answers(model, rows)
+
+
+def _answers(model, rows):
+    try:
+        return bool(len(model.predict_proba(rows)))
+    except (AttributeError, ValueError):
+        return False
+
+
+def test_columns_that_cancel_among_support_vectors_have_no_slope(flowers):
+    rows, labels = flowers
+    rows = np.column_stack([rows, np.full(len(rows), 1 / 3)])
+    model = SVC(kernel="linear", probability=True, random_state=0).fit(rows, labels)
+    network = ff.capture(model)
+    assert any("zero up to rounding" in note for note in network.notes)
+    check_limits(model, network, rows[0], far=1e4, along=np.array([[0, 0, 0, 0, 1.0]]))
 
 
 def test_a_fold_that_never_saw_a_class(flowers):

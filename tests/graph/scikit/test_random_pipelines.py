@@ -171,9 +171,6 @@ def _said(network, frame):
 def _check_limits(model, network, frame):
     complete = frame.dropna()[:3]
     neighbours = isinstance(model[-1], KNeighborsClassifier)
-    parts = model.get_params().values()
-    if neighbours and any(getattr(each, "extrapolation", "") == "linear" for each in parts):
-        return  # points that would lie level but for a rounding: told apart by no float far out
     for place, column in enumerate(network.columns):
         if column.categories is not None or not column.used or column.name == "whole":
             continue

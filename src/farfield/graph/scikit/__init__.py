@@ -24,6 +24,7 @@ import farfield.graph.scikit.imputers
 import farfield.graph.scikit.linear
 import farfield.graph.scikit.neighbours
 import farfield.graph.scikit.nets
+import farfield.graph.scikit.pairs
 import farfield.graph.scikit.perceptron
 import farfield.graph.scikit.pipelines
 import farfield.graph.scikit.polynomials
@@ -86,7 +87,7 @@ def _names(model: Any) -> list[str | None]:
 
 def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None:
     """Read once to see what becomes of each column, and all that stands in the way."""
-    refusals: list[str] = []
+    refusals: list[NotFollowed] = []
     writer = Writer(len(blank), refusals)
     try:
         classify(writer, Table(writer.input, sources(blank, uses)), model)
@@ -94,11 +95,13 @@ def _survey(model: Any, blank: list[InputColumn], uses: list[ColumnUse]) -> None
         if not refusals:
             raise
     if len(refusals) == 1:
-        raise NotFollowed(refusals[0])
+        raise refusals[0]
     if refusals:
-        listed = "\n".join(f"  {each}" for each in dict.fromkeys(refusals))
+        reasons = dict.fromkeys(each.reason for each in refusals)
+        listed = "\n".join(f"  {reason}" for reason in reasons)
+        advice = next((each.advice for each in refusals if not each.advice), refusals[0].advice)
         raise NotFollowed(
-            f"{len(refusals)} parts of {kind_of(model)} cannot be followed:\n{listed}"
+            f"{len(refusals)} parts of {kind_of(model)} cannot be followed:\n{listed}", advice
         )
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.encoders import encode
 from farfield.graph.scikit.registry import ClassScores, Table, classifier
+from farfield.graph.scikit.sources import SourceColumn
+
+Floats = NDArray[np.float64]
 
 
 @classifier("MultinomialNB")
@@ -44,8 +48,23 @@ def _categorical(writer: Writer, table: Table, model: Any) -> ClassScores:
     for place, logs in enumerate(model.feature_log_prob_):
         heights = np.asarray(logs, dtype=np.float64).T
         unknown = np.full(heights.shape[1], np.nan)
-        outputs += encode(table, place, range(len(heights)), heights, unknown, closed=True)
+        column = table.columns[place]
+        if isinstance(column, SourceColumn) and not column.use.numbers:
+            outputs += encode(table, place, range(len(heights)), heights, unknown, closed=True)
+        else:
+            outputs += _truncated(place, np.stack([unknown, *heights, unknown]))
     parts = writer.take_steps(table.held, Steps.of(outputs))
     classes = len(model.classes_)
     sums = np.tile(np.eye(classes), table.width)
     return ClassScores(writer.linear(parts, sums, model.class_log_prior_), "softmax")
+
+
+def _truncated(place: int, heights: Floats) -> list[Any]:
+    """Steps on numbers, whose digits behind the point scikit-learn drops.
+
+    Args:
+        place: The column.
+        heights: ``(categories + 2, outputs)``; below the first and beyond the last there are none.
+    """
+    ends = np.nextafter(np.arange(1.0, len(heights) - 1), 0.0)
+    return [(place, [-1.0, *ends], each, np.nan) for each in heights.T]

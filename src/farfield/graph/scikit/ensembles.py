@@ -229,15 +229,9 @@ def one_against_the_rest(writer: Writer, table: Table, model: Any) -> ClassScore
 @classifier(
     "OneVsOneClassifier", "OutputCodeClassifier", "MultiOutputClassifier", "ClassifierChain"
 )
-def without_probabilities(_: Writer, __: Table, model: Any) -> ClassScores:
-    """Refuse what gives no distribution over classes."""
-    name = type(model).__name__
-    if name in ("MultiOutputClassifier", "ClassifierChain"):
-        raise CaptureError(
-            f"{name} has several outcomes; farfield reads classifiers of one outcome: pass its "
-            "estimators_ one by one"
-        )
-    raise CaptureError(
-        f"{name} gives no probabilities; OneVsRestClassifier does, or CalibratedClassifierCV "
-        "around it"
-    )
+def _without_probabilities(_: Writer, __: Table, model: Any) -> ClassScores:
+    """Refuse what gives no distribution over classes; several outcomes were refused before."""
+    ways = "OneVsRestClassifier does"
+    if hasattr(model, "decision_function"):
+        ways += ", or CalibratedClassifierCV around it"
+    raise CaptureError(f"{kind_of(model)} gives no probabilities; {ways}")

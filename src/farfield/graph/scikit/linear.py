@@ -84,7 +84,22 @@ def _descent(writer: Writer, table: Table, model: Any) -> ClassScores:
     return ClassScores(writer.apply(shares, NORMALISED, scores.width), "identity")
 
 
-@classifier(*SCORES_ONLY, "NearestCentroid")
+@classifier("NearestCentroid")
+def _nearest_centroid(writer: Writer, table: Table, model: Any) -> ClassScores:
+    """Squared distances, whose squares of the row are the same for all classes."""
+    if model.metric != "euclidean":
+        raise NotFollowed(
+            f"NearestCentroid has no probabilities with the metric {model.metric!r}; use "
+            "'euclidean'.",
+            advice="",
+        )
+    spread = np.where(model.within_class_std_dev_ == 0, 1.0, model.within_class_std_dev_)
+    centres = dense(model.centroids_) / spread
+    offsets = 2.0 * np.log(model.class_prior_) - (centres**2).sum(axis=1)
+    return ClassScores(writer.linear(table.value, 2.0 * centres / spread, offsets), "softmax")
+
+
+@classifier(*SCORES_ONLY)
 def _without_probabilities(_: Writer, __: Table, model: Any) -> ClassScores:
     raise NotFollowed(
         f"{type(model).__name__} has no probabilities; calibrate it by CalibratedClassifierCV.",

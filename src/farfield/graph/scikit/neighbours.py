@@ -24,7 +24,8 @@ from farfield.graph.scikit.foreign import as_array, as_tensor, ask, dense, unnam
 from farfield.graph.scikit.registry import ClassScores, Table, classifier
 
 Floats = NDArray[np.float64]
-# Bounds the rounding of a sum of products as a share of the magnitudes that were summed.
+# Bounds the rounding of a sum of products, and of what is multiplied, as a share of the magnitudes
+# that were summed.
 ROUNDING = 1e-12
 # Bounds what is lost of products that are too small for a float.
 TINY = 1e-300
@@ -38,13 +39,13 @@ class Keys:
 
     Attributes:
         rounded: ``(points,)``.
-        doubt: How far any of these is from the exact key at most; 0 if they are exact.
-        exact: From the place of a point to its key.
+        doubt: How far any of these is from the key of exact arithmetic at most; 0 if they are it.
+        tie: Whether the keys of some points are exactly the same.
     """
 
     rounded: Floats
     doubt: float
-    exact: Callable[[int], Fraction]
+    tie: Callable[[Places], bool]
 
 
 class NearestVotes(RowFunction):
@@ -78,16 +79,21 @@ class NearestVotes(RowFunction):
         return as_tensor(np.array([self._votes(s, b, shared=shared) for s, b in rays]), slope)
 
     def _votes(self, slope: Floats, origin: Floats, *, shared: bool) -> Floats:
-        """Votes on one ray: by projection, then by distance; each exact where rounding matters."""
-        chosen, tied = self._first(np.arange(len(self.points)), self.count, self._behind(slope))
+        """Votes on one ray: by projection, then by distance.
+
+        What is closer than rounding is no order: directions and origins were rounded themselves,
+        wherever scalers, splines or projections stand in front.
+        """
+        keys = self._behind(slope)
+        chosen, tied = self._first(np.arange(len(self.points)), self.count, keys)
         left = self.count - len(chosen)
-        if self._differ(tied, left):
+        if self._differ(tied, left) and keys.tie(tied):
             nearer, tied = self._first(tied, left, self._apart(tied, origin))
             chosen = np.concatenate([chosen, nearer])
             left = self.count - len(chosen)
-            if self._differ(tied, left):
-                parts = self._count(chosen) + self._count(tied) * (left / len(tied))
-                return parts if shared else np.full(self.classes, np.nan)
+        if self._differ(tied, left):
+            parts = self._count(chosen) + self._count(tied) * (left / len(tied))
+            return parts if shared else np.full(self.classes, np.nan)
         return self._count(np.concatenate([chosen, tied[:left]]))
 
     def _count(self, voters: Places) -> Floats:
@@ -98,19 +104,13 @@ class NearestVotes(RowFunction):
         return 0 < left < len(places) and len(set(self.labels[places].tolist())) > 1
 
     def _first(self, places: Places, count: int, keys: Keys) -> tuple[Places, Places]:
-        """The points with the smallest keys: those that are surely among the first, and ties."""
+        """The points with the smallest keys: those that are surely among the first, and the rest.
+
+        The rest are those that cannot be told from the last of the first.
+        """
         last = np.partition(keys.rounded, count - 1)[count - 1]
-        # The last of the first has a key that close to this one, in exact numbers too.
         close = ~(np.abs(keys.rounded - last) > 2 * keys.doubt)
-        sure, doubtful = places[~close & (keys.rounded < last)], places[close]
-        left = count - len(sure)
-        if not keys.doubt or not self._differ(doubtful, left):
-            return sure, doubtful
-        exact = {int(place): keys.exact(int(place)) for place in doubtful}
-        edge = sorted(exact.values())[left - 1]
-        before = [place for place, key in exact.items() if key < edge]
-        tied = [place for place, key in exact.items() if key == edge]
-        return np.array([*sure, *before], dtype=np.intp), np.array(tied, dtype=np.intp)
+        return places[~close & (keys.rounded < last)], places[close]
 
     def _behind(self, slope: Floats) -> Keys:
         """How far points lie behind in a direction: what orders them first for all large ``t``."""
@@ -118,26 +118,20 @@ class NearestVotes(RowFunction):
         if len(moving) == 1:
             # A single column orders points by its values, which are not rounded.
             column = self.points[:, moving[0]]
-            return Keys(-np.sign(slope[moving[0]]) * column, 0.0, lambda _: Fraction(0))
+            return Keys(-np.sign(slope[moving[0]]) * column, 0.0, lambda _: True)
         steps = [Fraction(each) for each in slope[moving].tolist()]
 
         def exact(place: int) -> Fraction:
             values = map(Fraction, self.points[place, moving].tolist())
-            return -sum((s * p for s, p in zip(steps, values, strict=True)), Fraction(0))
+            return sum((s * p for s, p in zip(steps, values, strict=True)), Fraction(0))
 
         doubt = ROUNDING * float((np.abs(self.points) @ np.abs(slope)).max()) + TINY
-        return Keys(-(self.points @ slope), doubt, exact)
+        return Keys(-(self.points @ slope), doubt, lambda tied: len(set(map(exact, tied))) == 1)
 
     def _apart(self, places: Places, origin: Floats) -> Keys:
         """How far some points are from the origin, squared: what orders those that tie."""
-        start = [Fraction(each) for each in origin.tolist()]
-
-        def exact(place: int) -> Fraction:
-            values = map(Fraction, self.points[place].tolist())
-            return sum(((p - b) ** 2 for b, p in zip(start, values, strict=True)), Fraction(0))
-
         rounded = ((self.points[places] - origin) ** 2).sum(axis=1)
-        return Keys(rounded, ROUNDING * float(rounded.max()) + TINY, exact)
+        return Keys(rounded, ROUNDING * float(rounded.max()) + TINY, lambda _: True)
 
 
 class RadiusVotes(RowFunction):

@@ -218,7 +218,8 @@ def _note(writer: Writer, refusal: NotFollowed) -> None:
     """Go on in order to list all refusals at once, if somebody collects them."""
     if writer.refusals is None:
         raise refusal
-    writer.refusals.append(f"{writer.source.module}: {refusal.reason}")
+    reason = f"{writer.source.module}: {refusal.reason}"
+    writer.refusals.append(NotFollowed(reason, refusal.advice))
 
 
 def _blank(writer: Writer, width: int) -> Wire:

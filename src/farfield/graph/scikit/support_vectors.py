@@ -13,6 +13,7 @@ from farfield.graph.radial import RadialSums
 from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.coupling import PairwiseCoupling
 from farfield.graph.scikit.foreign import dense
+from farfield.graph.scikit.pairs import scores_of_pairs
 from farfield.graph.scikit.registry import ClassScores, Table, classifier, decision
 
 aten = torch.ops.aten
@@ -40,9 +41,7 @@ def _decide(writer: Writer, table: Table, model: Any) -> Wire:
         return writer.scale(pairs, [-1.0])
     if model.decision_function_shape == "ovo":
         return pairs
-    raise NotFollowed(
-        "the votes of SVC(decision_function_shape='ovr') are not followed; use 'ovo' or LinearSVC."
-    )
+    return scores_of_pairs(writer, pairs, len(model.classes_))
 
 
 def _pairs(writer: Writer, table: Table, model: Any) -> Wire:
@@ -51,7 +50,7 @@ def _pairs(writer: Writer, table: Table, model: Any) -> Wire:
     vectors = dense(model.support_vectors_)
     gamma = float(model._gamma)
     if model.kernel == "linear":
-        return writer.linear(table.value, weight @ vectors, bias)
+        return writer.linear(table.value, _slopes(writer, weight, vectors), bias)
     if model.kernel == "rbf" and gamma > 0:
         return writer.apply(table.value, RadialSums(vectors, gamma, weight, bias), len(bias))
     if model.kernel == "sigmoid":
@@ -61,6 +60,23 @@ def _pairs(writer: Writer, table: Table, model: Any) -> Wire:
         f"{type(model).__name__} has the kernel {model.kernel!r}; known are linear, rbf and "
         "sigmoid."
     )
+
+
+def _slopes(writer: Writer, weight: Floats, vectors: Floats) -> Floats:
+    """``weight @ vectors``, zero where it cannot be told from zero.
+
+    Weights of a pair add up to zero, so a column that is the same in all vectors cancels; what
+    rounding leaves of it would decide at infinity, and nowhere that libsvm can look.
+    """
+    slopes = weight @ vectors
+    doubt = len(vectors) * np.finfo(np.float64).eps * (np.abs(weight) @ np.abs(vectors))
+    noise = (np.abs(slopes) <= doubt) & (slopes != 0.0)
+    if noise.any():
+        writer.notes.append(
+            f"{int(noise.sum())} slopes of the support vector machine are zero up to rounding, and "
+            "are taken for zero"
+        )
+    return np.where(noise, 0.0, slopes)
 
 
 def _weights(model: Any) -> tuple[Floats, Floats]:
