@@ -65,6 +65,7 @@ bench: $(READY) ## Measure; writes benchmarks/results/*.json
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python -m farfield.graph.document docs/rules.md
+	$(BIN)/python -m farfield.audit.findings.document docs/findings
 	$(BIN)/python -m farfield.reproduce.guard_tables docs/results/guard.json docs/remedies.md
 
 wheel: $(READY) ## Build the wheel that pip installs, into dist/

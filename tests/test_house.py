@@ -194,7 +194,7 @@ def test_every_public_package_keeps_its_promises(package):
 def test_nothing_is_registered_twice_and_lists_agree():
     """Dictionaries that are written out are ruff's to check (F601); these are put together."""
     from farfield import estimators, reproduce
-    from farfield.audit.conclusions import REMEDIES
+    from farfield.audit.conclusions import OFFERS
     from farfield.audit.sections import PARTS
     from farfield.cli.train import METHODS
     from farfield.guard.views.registry import VIEWS
@@ -204,7 +204,7 @@ def test_nothing_is_registered_twice_and_lists_agree():
 
     for names in (
         [part.name for part in PARTS],
-        [remedy.name for _, remedy in REMEDIES],
+        [offer.name for offer in OFFERS],
         reproduce.NAMES,
     ):
         assert len(set(names)) == len(names)

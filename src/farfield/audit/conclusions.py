@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from farfield.audit.fields import Family, Health, Remedy, Task, Verdict
+from farfield.audit.at_hand import AtHand
+from farfield.audit.fields import BY_GUARD, Family, Health, Remedy, Task, Verdict
 from farfield.audit.given_guard import AnyGuard
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
@@ -89,9 +91,7 @@ def guarded_verdict(plain: Verdict, settings: Settings, guard: AnyGuard) -> Verd
         f"direction, by proof; unguarded it would be blind in {plain.blind:.1%} of the directions. "
         "Families and features below show the model inside of the guard."
     )
-    return _judged(
-        settings, float(1 / classes >= settings.threshold), "all, by the guard", sentence
-    )
+    return _judged(settings, float(1 / classes >= settings.threshold), BY_GUARD, sentence)
 
 
 def _judged(
@@ -111,61 +111,81 @@ def _trained_by_gradients(subject: Subject) -> bool:
     return _classifies(subject) and (not subject.exact or subject.network.differentiable)
 
 
-# Whom a remedy helps, and the remedy; in the order in which to try them.
-REMEDIES: tuple[tuple[Callable[[Subject], bool], Remedy], ...] = (
-    (
+@dataclass(frozen=True)
+class Offer:
+    """A remedy, whom it helps, and how it is done with what is at hand.
+
+    Attributes:
+        helps: Whether a model can use it.
+        name: What it is called.
+        what: What it would give.
+        proven: Whether it carries a proof about all directions.
+        command: How to do it.
+    """
+
+    helps: Callable[[Subject], bool]
+    name: str
+    what: str
+    proven: bool
+    command: Callable[[AtHand], str]
+
+
+# In the order in which to try them.
+OFFERS = (
+    Offer(
         lambda subject: not _classifies(subject),
-        Remedy(
-            "More members",
-            "An ensemble's spread grows linearly in every direction in which two members' "
-            "slopes differ; a single network has no spread at all.",
-            False,
-            "ff.EnsembleRegressor(members=10).fit(X, y)",
+        "More members",
+        "An ensemble's spread grows linearly in every direction in which two members' "
+        "slopes differ; a single network has no spread at all.",
+        False,
+        lambda files: files.train(
+            "regressor",
+            "--set",
+            "members=10",
+            python="ff.EnsembleRegressor(members=10).fit(X, y)",
         ),
     ),
-    (
+    Offer(
         _classifies,
-        Remedy(
-            "Guard",
-            "Same class everywhere, bit-identical probabilities where the data is, and no class "
-            "above 1/K + epsilon beyond a stated radius, in every direction.",
-            True,
-            "farfield guard MODEL --data FILE -o safe.onnx",
-        ),
+        "Guard",
+        "Same class everywhere, bit-identical probabilities where the data is, and no class "
+        "above 1/K + epsilon beyond a stated radius, in every direction.",
+        True,
+        AtHand.guard,
     ),
-    (
+    Offer(
         lambda subject: _trained_by_gradients(subject) and subject.model.instances == 1,
-        Remedy(
-            "Ensemble",
-            "Directions in which members end in different classes are no longer blind; where "
-            "they are unanimous nothing changes.",
-            False,
-            "farfield train ensemble --data FILE --label COLUMN -o ensemble",
-        ),
+        "Ensemble",
+        "Directions in which members end in different classes are no longer blind; where "
+        "they are unanimous nothing changes.",
+        False,
+        lambda files: files.train("ensemble", python="ff.EnsembleClassifier().fit(X, y)"),
     ),
-    (
+    Offer(
         _trained_by_gradients,
-        Remedy(
-            "Train against noise",
-            "CEDA and ACET push the confident region away from the data; at infinity the network "
-            "stays blind.",
-            False,
-            "farfield train relu --objective acet --data FILE --label COLUMN -o acet",
+        "Train against noise",
+        "CEDA and ACET push the confident region away from the data; at infinity the network "
+        "stays blind.",
+        False,
+        lambda files: files.train(
+            "relu", "--objective", "acet", python='ff.ReLUClassifier(objective="acet").fit(X, y)'
         ),
     ),
-    (
+    Offer(
         lambda subject: _classifies(subject) and not subject.is_image,
-        Remedy(
-            "Radial basis functions",
-            "A model of another kind, with a radius beyond which every class is within "
-            "epsilon of 1/K (Hein et al. 2019, Theorem 3.2).",
-            True,
-            "farfield train rbf --data FILE --label COLUMN -o rbf",
-        ),
+        "Radial basis functions",
+        "A model of another kind, with a radius beyond which every class is within "
+        "epsilon of 1/K (Hein et al. 2019, Theorem 3.2).",
+        True,
+        lambda files: files.train("rbf", python="ff.RBFClassifier().fit(X, y)"),
     ),
 )
 
 
-def remedies(subject: Subject) -> tuple[Remedy, ...]:
-    """List the remedies that exist for a model."""
-    return tuple(remedy for helps, remedy in REMEDIES if helps(subject))
+def remedies(subject: Subject, files: AtHand) -> tuple[Remedy, ...]:
+    """List the remedies that exist for a model, with commands that run."""
+    return tuple(
+        Remedy(each.name, each.what, each.proven, each.command(files))
+        for each in OFFERS
+        if each.helps(subject)
+    )

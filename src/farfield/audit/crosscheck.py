@@ -7,15 +7,15 @@ probabilities are compared with those of the captured network on rows of the dat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from farfield.audit.evaluators import black_box, can_be_asked
+from farfield.audit.evaluators import own_answers
 from farfield.audit.subject import Floats, Subject
 from farfield.data import Source
+from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, FarfieldError
 
 # Rows that are compared, and how many numbers they may hold.
@@ -94,13 +94,11 @@ def _nll(p: Floats, labels: Any) -> float:
 
 
 def _ask(original: Any, rows: Floats, source: Source) -> Floats | None:
-    """The original's own probabilities, averaged over members; ``None`` if it does not answer."""
-    members: Sequence[Any] = original if isinstance(original, (list, tuple)) else [original]
-    if not all(can_be_asked(each) for each in members):
+    """The original's own probabilities; ``None`` if it does not answer."""
+    answers = own_answers(original, source)
+    if answers is None:
         return None
     try:
-        given = [black_box(each, source, None, "").probabilities(rows)[0] for each in members]
+        return as_distributions(answers(rows), len(rows))
     except FarfieldError:
         return None
-    shapes = {each.shape for each in given}
-    return None if len(shapes) != 1 else np.mean([each.numpy() for each in given], axis=0)

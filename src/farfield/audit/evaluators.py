@@ -17,7 +17,7 @@ from torch import nn
 from farfield.audit.black_box import BlackBox, Floats, ask, both_classes
 from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
 from farfield.distributions import TOLERANCE, as_distributions
-from farfield.errors import InputError, MissingDependency
+from farfield.errors import FarfieldError, InputError, MissingDependency
 from farfield.formats import is_named
 from farfield.graph.export import evaluation_mode, module_device, module_dtype
 from farfield.graph.network import Label
@@ -117,6 +117,35 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
         features,
         (f"sampled, because no exact answer is known: {reason}", *notes),
     )
+
+
+def own_answers(original: Any, source: Source) -> Evaluate | None:
+    """The probabilities that a captured model's original gives itself, averaged over members.
+
+    ``None`` if it cannot be asked. What is returned may fail where the original does.
+    """
+    members: Sequence[Any] = original if isinstance(original, (list, tuple)) else [original]
+    if not all(can_be_asked(each) for each in members):
+        return None
+    try:
+        boxes = [black_box(each, source, None, "") for each in members]
+    except FarfieldError:
+        return None
+    if len({box.classes for box in boxes}) != 1:
+        return None
+    return lambda rows: np.mean([both_classes(ask(box.evaluate, rows)) for box in boxes], axis=0)
+
+
+def precision_of(original: Any) -> str:
+    """The floating-point type of a model's inputs; empty if it is not known."""
+    first = original[0] if isinstance(original, (list, tuple)) and original else original
+    if isinstance(first, nn.Module):
+        return str(module_dtype(first, torch.float32)).removeprefix("torch.")
+    if isinstance(first, (str, os.PathLike)) and is_named(first, "onnx"):
+        kinds = {each.type for each in _session(Path(first)).get_inputs()}
+        numbers = [np.dtype(NUMBERS[kind]).name for kind in sorted(kinds) if kind in NUMBERS]
+        return numbers[0] if len(numbers) == 1 else ""
+    return ""
 
 
 class _Made(NamedTuple):

@@ -17,6 +17,8 @@ from farfield.estimate import Estimate
 Share = float | Estimate
 Task = Literal["classification", "regression"]
 Kind = Literal["numeric", "bounded", "categorical"]
+# The family of a verdict that a guard's proof gives.
+BY_GUARD = "all, by the guard"
 
 
 @dataclass(frozen=True)
@@ -456,6 +458,49 @@ class EntryErrors:
 
 
 @dataclass(frozen=True)
+class Lapse:
+    """One ray on which the model's own arithmetic gives out.
+
+    Attributes:
+        ray: What ray it is.
+        column: The feature that moves alone, if it is one.
+        answer: Whether there is an answer at all; if not, it is NaN, infinite or no distribution.
+        deviations: From how many standard deviations on, a power of ten.
+        value: What the feature is there; NaN if more than one moves.
+        got: The probability that the model gives to the class of the exact limit there; NaN if
+            there is no answer, or no exact limit.
+        limit: The exact limit of that probability.
+    """
+
+    ray: str
+    column: str
+    answer: bool
+    deviations: float
+    value: float
+    got: float = math.nan
+    limit: float = math.nan
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The model itself, asked at powers of ten along rays, in the precision that it runs in.
+
+    Attributes:
+        precision: Of its inputs, such as ``float32``; empty if it is not known.
+        rays: How many rays.
+        outmost: The largest number of standard deviations at which it answered or failed.
+        refused: From how many standard deviations on it raises an error; ``None`` if it never does.
+        lapses: The rays on which it gives out, the soonest first.
+    """
+
+    precision: str
+    rays: int
+    outmost: float
+    refused: float | None
+    lapses: tuple[Lapse, ...] = ()
+
+
+@dataclass(frozen=True)
 class Collapse:
     """A regressor at one end of one feature.
 
@@ -530,7 +575,7 @@ class BeforeAfter:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What is needed to do it again."""
+    """What is needed to do it again; ``command`` is the command line, or the call."""
 
     farfield: str
     versions: Mapping[str, str]
@@ -539,3 +584,4 @@ class Provenance:
     seconds: float
     made: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""

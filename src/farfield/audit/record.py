@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from farfield.audit.at_hand import AtHand
 from farfield.audit.fields import (
+    BY_GUARD,
+    Arithmetic,
     BeforeAfter,
     Collapse,
     DataFacts,
@@ -29,6 +32,9 @@ from farfield.audit.fields import (
     Task,
     Verdict,
 )
+from farfield.audit.findings.finding import Finding
+from farfield.audit.judging import judged
+from farfield.audit.policy import Policy
 from farfield.errors import InputError
 from farfield.files import regular, replacing
 
@@ -44,6 +50,7 @@ class Audit:
 
     Attributes:
         warnings: What casts doubt on everything below, gravest first; shown before the verdict.
+        findings: What is wrong, worst first, each with a code, numbers and what to do.
         verdict: The answer in one number and one sentence.
         task: Whether the model classifies or regresses.
         model: What was audited.
@@ -59,15 +66,19 @@ class Audit:
         out_sets: The out-of-distribution sets.
         pictures: For image models, examples.
         collapses: For regressors, where the predicted scale collapses.
+        arithmetic: Where the model's own arithmetic gives out; ``None`` if it was not asked.
         remedies: What can be done.
         guard: Before and after the guard; ``None`` if it was not asked for.
         provenance: What is needed to do it again.
+        at_hand: The files that it was made from.
+        policy: What it is held to; ``None`` if there was no ``farfield.toml``.
         schema_version: Version of this layout.
     """
 
     __pydantic_config__: ClassVar = {"ser_json_inf_nan": "strings", "extra": "forbid"}
 
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     verdict: Verdict
     task: Task
     model: ModelFacts
@@ -83,9 +94,12 @@ class Audit:
     out_sets: tuple[OutSet, ...] = ()
     pictures: tuple[Picture, ...] = ()
     collapses: tuple[Collapse, ...] = ()
+    arithmetic: Arithmetic | None = None
     remedies: tuple[Remedy, ...]
     guard: BeforeAfter | None = None
     provenance: Provenance
+    at_hand: AtHand = field(default_factory=AtHand)
+    policy: Policy | None = None
     schema_version: int = field(default=SCHEMA_VERSION)
 
     @property
@@ -96,7 +110,12 @@ class Audit:
     @property
     def passed(self) -> bool:
         """Whether the audit passed; true if no limit was asked for."""
-        return self.verdict.passed is not False
+        return self.verdict.passed is not False and not any(each.breaks for each in self.findings)
+
+    @property
+    def model_is_guarded(self) -> bool:
+        """Whether the model came with a guard around it."""
+        return self.verdict.family == BY_GUARD
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Write the audit as JSON; infinity and NaN become strings.
@@ -164,14 +183,15 @@ def parse(text: bytes, where: str) -> Audit:
     """Read an audit from JSON bytes."""
     from pydantic import ValidationError
 
-    version = _version(text, where)
+    raw = _raw(text, where)
+    version = raw["schema_version"]
     if version != SCHEMA_VERSION:
         raise InputError(
             f"{where} has schema version {version!r}, this farfield reads {SCHEMA_VERSION}; make "
             "the audit again or use the version that wrote it"
         )
     try:
-        return _adapter().validate_json(text)
+        audit = _adapter().validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the top"
@@ -179,13 +199,15 @@ def parse(text: bytes, where: str) -> Audit:
             f"{where} is not a farfield audit: {first['msg']} at {place} "
             f"({error.error_count()} problems in all); pass an audit.json that farfield wrote"
         ) from None
+    # Audits of older versions have no findings yet.
+    return audit if "findings" in raw else judged(audit, audit.policy)
 
 
-def _version(text: bytes, where: str) -> Any:
+def _raw(text: bytes, where: str) -> dict[str, Any]:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not JSON: {error}; pass an audit.json") from None
     if not isinstance(raw, dict) or "schema_version" not in raw:
         raise InputError(f"{where} is JSON, but not a farfield audit: it has no schema_version")
-    return raw["schema_version"]
+    return raw

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from farfield.audit.at_hand import AtHand, at_hand, is_path
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case, Progress
 from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
 from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.fields import Task
+from farfield.audit.judging import judged
 from farfield.audit.opened import opened
 from farfield.audit.opening import Evidence
+from farfield.audit.policy import Policy, as_policy
 from farfield.audit.record import Audit
 from farfield.audit.sections import compute
 from farfield.audit.settings import EngineName, EntryRows, Settings
@@ -47,6 +52,7 @@ def audit(
     entry_rows: EntryRows = None,
     allow_code: bool = False,
     evidence: Evidence = "auto",
+    policy: Policy | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     random_state: int = Settings.seed,
     progress: Progress | None = None,
 ) -> Audit:
@@ -86,6 +92,8 @@ def audit(
         allow_code: Whether ``model`` may name a Python function to be imported and run.
         evidence: ``"exact"`` refuses models that cannot be followed, ``"sampled"`` only evaluates
             the model whether or not it can be, ``"auto"`` is exact wherever that is possible.
+        policy: Budgets, severities and accepted findings: a path to a ``farfield.toml``, or what
+            stands in one.
         random_state: Seed of everything that is sampled.
         progress: Called with the name of a stage and the share of it that is done.
 
@@ -113,6 +121,29 @@ def audit(
         entry_rows,
     )
     started = time.perf_counter()
+    held_to = as_policy(policy)
+    files = at_hand(
+        model,
+        X,
+        y,
+        label,
+        schema=schema,
+        categorical=categorical,
+        ignore=ignore,
+        delimiter=delimiter,
+        impute=impute,
+        ood=[f"{name}={rows}" for name, rows in (ood or {}).items() if is_path(rows)],
+        pair=[",".join(pair) for pair in pairs],
+        class_names=",".join(map(str, class_names or ())),
+        label_kind=label_kind,
+        task=task,
+        guard=guard,
+        show_rows=show_rows,
+        allow_code=allow_code,
+        evidence=None if evidence == "auto" else evidence,
+        config=policy if is_path(policy) else None,
+        **settings.changed(),
+    )
     with opened(
         model,
         X,
@@ -134,11 +165,11 @@ def audit(
         impute=impute,
         delimiter=delimiter,
     ) as case:
-        return _conclude(case, started)
+        return judged(_conclude(case, started, files), held_to)
 
 
-def _conclude(case: Case, started: float) -> Audit:
-    """Compute every part of an audit, and judge; ``started`` is when that began."""
+def _conclude(case: Case, started: float, files: AtHand) -> Audit:
+    """Compute every part of an audit; ``started`` is when that began."""
     found = compute(case)
     subject, settings = case.subject, case.settings
     seen_to = None if subject.exact else OUTMOST
@@ -152,7 +183,8 @@ def _conclude(case: Case, started: float) -> Audit:
         task=subject.task,
         model=model_facts(case.loaded, subject),
         data=data_facts(case.source, subject, case.data),
-        remedies=remedies(subject),
-        provenance=provenance(settings, started),
+        remedies=remedies(subject, files),
+        provenance=replace(provenance(settings, started), command=files.audit()),
+        at_hand=files,
         **found,
     )

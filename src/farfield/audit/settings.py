@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from farfield.errors import InputError
 from farfield.levels import BLIND
@@ -59,3 +59,11 @@ class Settings:
                 f"samples must be at least 2 and directions at least 1, got {self.samples} and "
                 f"{self.directions}"
             )
+
+    def changed(self) -> dict[str, Any]:
+        """Those that are not the usual, as options of the command line."""
+        names = ("threshold", "max_blind", "samples", "directions", "engine", "expected_accuracy",
+                 "entry_rows")  # fmt: skip
+        own = {name: getattr(self, name) for name in names}
+        found = {name: value for name, value in own.items() if value != getattr(Settings, name)}
+        return found | ({"seed": self.seed} if self.seed != Settings.seed else {})

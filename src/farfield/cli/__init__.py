@@ -15,6 +15,7 @@ import click
 from farfield import __version__
 from farfield.cli.audit import audit
 from farfield.cli.demo import demo
+from farfield.cli.explain import explain
 from farfield.cli.guard import guard
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
@@ -30,15 +31,15 @@ def farfield() -> None:
     """Say exactly what a classifier does far away from its data."""
 
 
-for command in (demo, audit, guard, verify, train, report, reproduce):
+for command in (demo, audit, explain, guard, verify, train, report, reproduce):
     farfield.add_command(command)
 
 
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0 done, 1 an audit failed its threshold, 2 bad usage or input, 3 a defect of
-    farfield itself, 130 interrupted.
+    Exit codes: 0 done, 1 an audit failed its threshold or a budget, 2 bad usage or input, 3 a
+    defect of farfield itself, 130 interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows another in its place.

@@ -23,7 +23,7 @@ HELP = f"""Say what MODEL does far away from its data, and write a report.
 
 MODEL is a file, several of them or a folder (an ensemble), or with --allow-code a Python factory
 package.module:function. Files can be {listed()}. Writes audit.json and report.html. Exits with 1 if
-the blind share is above --max-blind.
+the blind share is above --max-blind, or a budget of farfield.toml is broken.
 """
 EXAMPLES = """
 \b
@@ -80,6 +80,7 @@ Examples:
     show_default=True,
     help="Refuse, or only evaluate, models that cannot be followed exactly.",
 )
+@options.config
 @options.seed
 @click.option("--json", "as_json", is_flag=True, help="Print the audit as JSON.")
 @click.option("--latex", is_flag=True, help="Print the tables as LaTeX.")
@@ -93,6 +94,7 @@ def audit(
     class_names: str | None,
     pair: tuple[str, ...],
     entry_rows: str | None,
+    config: Path | None,
     as_json: bool,
     latex: bool,
     quiet: bool,
@@ -115,6 +117,7 @@ def audit(
             class_names=class_names.split(",") if class_names else None,
             pairs=pairs,
             entry_rows=rows,
+            policy=options.policy(config),
             progress=progress,
             **given,
         )
@@ -124,6 +127,10 @@ def audit(
     with reader_may_leave():
         show(found, out / "report.html", as_json=as_json, latex=latex, quiet=quiet)
     if not found.passed:
+        from farfield.report.content.findings import broken
+
+        for line in broken(found):
+            click.echo(f"farfield: {line}", err=True)
         sys.exit(1)
 
 

@@ -36,3 +36,16 @@ allow_code = click.option(
     "--allow-code", is_flag=True, help="Let MODEL be package.module:function; runs it."
 )
 seed = click.option("--seed", "random_state", default=0, show_default=True, metavar="INTEGER")
+config = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Budgets and accepted findings; farfield.toml if it is here.",
+)
+
+
+def policy(given: Path | None) -> Path | None:
+    """The file of budgets: the one that was named, or the one that is here."""
+    from farfield.audit.policy import NAME
+
+    here = Path(NAME)
+    return given if given is not None else here if here.is_file() else None

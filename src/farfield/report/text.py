@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farfield.report.content.entry_errors import made_in
+from farfield.report.content.findings import counted, told
 from farfield.report.content.headline import headline
 from farfield.report.content.listings import (
     SHOWN,
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from farfield.audit.record import Audit
 
 WARNING = "bold yellow"
+SEVERITIES = {"error": "red", "warning": "yellow", "note": ""}
 COLOURS = {"passed": "bold green", "failed": "bold red", "unasked": "bold"}
 
 
 def format_audit(audit: Audit) -> str:
-    """Write the essentials: warnings, the verdict, directions, features, quality, detection."""
+    """Write the essentials: warnings, the verdict, findings, then the tables."""
     tables = (_plain(each) for each in listings(audit))
-    return "\n\n".join([*warnings(audit), *opening(audit), *tables, *closing(audit)])
+    found = [f"Findings: {counted(audit.findings)}", *(text for _, text in told(audit))]
+    return "\n\n".join([*warnings(audit), *opening(audit), *found, *tables, *closing(audit)])
 
 
 def format_entry_errors(found: EntryErrors) -> str:
@@ -51,6 +54,9 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print(Text(badge, style=COLOURS[headline(audit).outcome]))
     for text in rest:
         console.print(Text(text))
+    console.print(Text(f"\nFindings: {counted(audit.findings)}", style="bold"))
+    for severity, text in told(audit):
+        console.print(Text(text, style=SEVERITIES.get(severity, "")))
     for listing in listings(audit):
         table = Table(title=Text(listing.title), title_justify="left", title_style="bold")
         for index, name in enumerate(listing.head):

@@ -12,6 +12,7 @@ from typing import Any
 
 from farfield.audit.case import Case
 from farfield.audit.sections import (
+    arithmetic,
     collapses,
     detection,
     directions,
@@ -54,6 +55,7 @@ PARTS = (
     Part("entry errors", _classifies_tables, entry_errors.compute),
     Part("health", lambda _: True, health.compute),
     Part("rays", _classifies_tables, rays.compute),
+    Part("arithmetic", _classifies_tables, arithmetic.compute),
     Part("surfaces", _classifies_tables, surfaces.compute),
     Part("pictures", lambda case: not case.is_table, pictures.compute),
     Part("collapses", lambda case: not case.classifies, collapses.compute),

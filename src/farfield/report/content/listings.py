@@ -23,10 +23,9 @@ from farfield.report.content.words import (
     reached,
     score_title,
     share,
-    shorten,
     unnatural,
-    visible,
 )
+from farfield.report.content.words import harmless as _name
 
 if TYPE_CHECKING:
     from farfield.audit.fields import End, EntryErrors, Feature
@@ -223,13 +222,3 @@ def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:
 
 def _known(value: float) -> float:
     return -1.0 if math.isnan(value) else value
-
-
-def _name(name: str, limit: int = 60) -> str:
-    """A name that can neither move the cursor nor turn the text around."""
-    kept = "".join("\N{REPLACEMENT CHARACTER}" if each in TURNING else each for each in name)
-    return shorten(visible(kept), limit)
-
-
-# Letters that change the direction in which a terminal writes.
-TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from farfield.estimate import Estimate
 
@@ -234,6 +235,16 @@ def visible(name: str) -> str:
     return "".join(map(_visible, name)) or "(no name)"
 
 
+def harmless(name: str, limit: int = 60) -> str:
+    """A name that can neither move the cursor nor turn the text around."""
+    kept = "".join("\N{REPLACEMENT CHARACTER}" if each in TURNING else each for each in name)
+    return shorten(visible(kept), limit)
+
+
+# Letters that change the direction in which a terminal writes.
+TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
 def _visible(letter: str) -> str:
     code = ord(letter)
     if code < 0x20:
@@ -249,3 +260,15 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     ('1 ray', '1,200 rays')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Write several names in a sentence; the first ones if there are many.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(list("abcdefg"))
+    ('a', 'a, b and c', 'a, b, c, d and 3 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
