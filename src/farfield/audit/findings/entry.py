@@ -90,7 +90,7 @@ KINDS = (
         ),
         how=(
             "Each error that fits a column is made in rows of the data, one field at a time, "
-            " and the model is asked again. An error goes unnoticed in a row if the "
+            "and the model is asked again. An error goes unnoticed in a row if the "
             "predicted class changes and none of the model's scores is higher than in 1% of the "
             "correct rows; with a guard around the model, if it takes the row for familiar too. "
             f"The finding lists errors for which the interval of that share lies above "

@@ -11,7 +11,7 @@ from farfield.estimate import Estimate
 from farfield.report.content.words import harmless, number, percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.findings.finding import Acceptance, Finding, Measure
+    from farfield.audit.findings.finding import Acceptance, Finding, Measure, Severity
     from farfield.audit.record import Audit
 
 # How a number is known, in words.
@@ -89,11 +89,11 @@ def broken(audit: Audit) -> list[str]:
     ]
 
 
-def told(audit: Audit, most: int = IN_FULL) -> list[tuple[str, str]]:
+def told(audit: Audit, most: int = IN_FULL) -> list[tuple[Severity, str]]:
     """The findings as text, each with its severity: the first in full, the others in a line."""
     full = [(each.severity, _in_full(each)) for each in audit.findings[:most]]
-    rest = [(each.severity, _in_short(each)) for each in audit.findings[most:]]
-    return full + ([("note", "\n".join(text for _, text in rest))] if rest else [])
+    rest = [_in_short(each) for each in audit.findings[most:]]
+    return [*full, ("note", "\n".join(rest))] if rest else full
 
 
 def _in_short(finding: Finding) -> str:
