@@ -3,11 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import farfield as ff
 from farfield.audit.opening import open_both
-from farfield.errors import InputError
+from farfield.errors import CaptureError, InputError
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(60, 2)), columns=["age", "dose"])
@@ -55,6 +60,30 @@ def test_the_data_says_what_the_shape_is(models):
 def test_what_does_not_fit_is_named(models, rows, message):
     with pytest.raises(InputError, match=message):
         open_both(models[0], rows)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RandomForestClassifier(), "RandomForestClassifier is not fitted; call fit first"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline is not fitted"),
+        (LinearRegression().fit(FRAME, FRAME["age"]), "predicts numbers .*; pass a classifier"),
+    ],
+)
+def test_a_model_that_is_none_is_said_before_anything_of_the_data(model, message):
+    gaps = FRAME.assign(dose=np.nan, outcome=LABELS)
+    with pytest.raises(CaptureError, match=message):
+        open_both(model, gaps, "outcome")
+
+
+def test_columns_that_are_missing_are_told_from_categories_that_are_there():
+    frame = FRAME.assign(ward=np.where(FRAME["dose"] > 0, "A", "B"))
+    front = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+    model = make_pipeline(front, LogisticRegression()).fit(frame, LABELS)
+    with pytest.raises(InputError) as caught:
+        open_both(model, frame.rename(columns={"dose": "weight"}))
+    assert "needs 'dose', which" in str(caught.value)
+    assert "has 'weight', which" in str(caught.value)
 
 
 def test_what_is_asked_for_is_checked(models):

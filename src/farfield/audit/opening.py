@@ -108,7 +108,11 @@ def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
         return None
     try:
         return load_model(model)
+    except NotFollowed:
+        return None
     except CaptureError:
+        if hasattr(model, "fit"):
+            raise
         # Perhaps it only lacks an example; if not, the same error comes again with one.
         return None
 

@@ -162,7 +162,15 @@ def _wrong_number(source: Source, n_features: int) -> str:
 
 
 def _differences(source: Source, missing: Sequence[str], extra: Sequence[str]) -> str:
-    """Say which inputs are missing and which are too many."""
+    """Say which inputs are missing and which are too many.
+
+    Values of a category that the model knows as a whole are neither, if other columns are.
+    """
+    whole = {column.name: column.feature_names for column in source.columns if column.categorical}
+    if set(missing) - set(whole):
+        known = {value for name in missing for value in whole.get(name, ())}
+        missing = [name for name in missing if name not in whole]
+        extra = [name for name in extra if name not in known]
     parts = []
     if missing:
         parts.append(f"the model needs {some(missing)}, which the table does not have")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -147,6 +148,11 @@ def classify(writer: Writer, table: Table, model: Any, name: str = "") -> ClassS
         NotFollowed: If nothing can read it.
         CaptureError: If it is not fitted, or fitted on other columns.
     """
+    if is_regressor(model):
+        raise CaptureError(
+            f"{kind_of(model)} predicts numbers (a regressor), and gives no probabilities of "
+            "classes; pass a classifier"
+        )
     with _at(writer, model, name):
         try:
             read = _reader(CLASSIFIERS, model, "a classifier that has no exact far field yet")
@@ -279,6 +285,7 @@ def check_single(model: Any) -> None:
             "classifiers whose classes exclude one another: capture one for each output"
         )
     if len(classes) < 2:
+        only = np.asarray(classes).tolist()[0]
         raise CaptureError(
-            f"{kind_of(model)} was fitted on a single class, {classes[0]!r}; it has nothing to tell"
+            f"{kind_of(model)} was fitted on a single class, {only!r}; it has nothing to tell"
         )
