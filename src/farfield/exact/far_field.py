@@ -42,6 +42,10 @@ class FarField:
         shares: ``(instances, rays, classes)`` the probabilities themselves of a model that has no
             logits; ``intercept`` has their logarithms, zero where there is none. Else ``None``.
         rays: The network, the origins and the directions, for what is computed on request.
+        growth: ``(orders, instances, rays, classes)`` coefficients of the orders above 1, highest
+            first, of networks that grow faster than ``t``; else ``None``.
+        doubtful: ``(instances, rays)`` whether a growing coefficient that rounding alone may have
+            made was taken for zero: exactly zero in most models, but not proven; else ``None``.
     """
 
     slope: Tensor
@@ -55,6 +59,8 @@ class FarField:
     relative: Tensor | None = field(default=None, repr=False)
     shares: Tensor | None = field(default=None, repr=False)
     rays: tuple[Network, Tensor, Tensor] | None = field(default=None, repr=False)
+    growth: Tensor | None = field(default=None, repr=False)
+    doubtful: Tensor | None = field(default=None, repr=False)
 
     @property
     def probabilities(self) -> Tensor:
@@ -92,7 +98,18 @@ class FarField:
     @property
     def constant(self) -> Tensor:
         """``(instances, rays)`` whether all logits grow alike: the probabilities stay put."""
-        return (self.slope == self.slope[..., :1]).all(dim=-1)
+        alike = (self.slope == self.slope[..., :1]).all(dim=-1)
+        if self.growth is None:
+            return alike
+        return alike & (self.growth == self.growth[..., :1]).all(dim=-1).all(dim=0)
+
+    @property
+    def order(self) -> Tensor:
+        """``(instances, rays)`` the power of ``t`` with which logits grow; 0: they converge."""
+        order = (self.slope != 0).any(dim=-1).to(torch.int64)
+        for place, part in enumerate(() if self.growth is None else reversed(self.growth)):
+            order = order.masked_fill((part != 0).any(dim=-1), place + 2)
+        return order
 
     @property
     def votes(self) -> Tensor:

@@ -17,6 +17,8 @@ from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.certify import settle_exactly, winner_proven
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
+from farfield.exact.series.far import series_far_field
+from farfield.exact.series.walk import grows
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, cut_rows, keep_memory
 from farfield.graph.network import InstanceGroup, Network, chunks
@@ -79,6 +81,8 @@ def at_infinity(
     rays = max(len(origins), len(directions))
     keep_memory()
     far = _blank(network, rays, certify, (origins, directions))
+    if any(grows(group.program) for group in network.groups):
+        return series_far_field(far, network, undecided)
     with torch.no_grad():
         for group in network.groups:
             jump = approached_jump(group.program, group.instance(0))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
+from farfield.graph.growth import Growth, unused
 from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
 from farfield.graph.rules import RULES, Pieces, RowFunction, Smooth, Steps
@@ -40,6 +41,10 @@ class OnlyPieces(Generic[V]):
     def smooth(self, value: V, curve: Smooth) -> V:
         """Smooth functions are refused before the walk begins."""
         raise AssertionError("smooth operations are refused before the walk")
+
+    def grow(self, operation: Growth, *values: V) -> V:
+        """What changes growth is refused before the walk begins."""
+        raise unused(operation)
 
 
 def require_piecewise_affine(network: Network, analysis: str, *, continuous: bool = False) -> None:
@@ -102,7 +107,7 @@ class _Recorder:
 def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> str | None:
     """Why an operation cannot be followed, if it cannot."""
     rule = RULES[step.target]
-    if rule.kind in ("smooth", "steps", "row function"):
+    if rule.kind in ("smooth", "steps", "row function", "growth"):
         return rule.kind
     if rule.kind == "choice" and continuous:
         return "jumps"

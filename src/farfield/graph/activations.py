@@ -147,13 +147,13 @@ def _smooth(
     above: Asymptote,
     lipschitz: float,
     text: str,
-    *,
-    rises: bool = False,
+    **traits: Any,
 ) -> None:
     """Register a function without parameters by its asymptotes."""
+    curve = Smooth(target, below, above, lipschitz, **traits)
 
     def lower(domain: Domain[V], value: V) -> V:
-        return domain.smooth(value, Smooth(target, below, above, lipschitz, rises=rises))
+        return domain.smooth(value, curve)
 
     lower.__doc__ = text
     rule(target, kind="smooth")(lower)
@@ -186,14 +186,21 @@ _smooth(
     rises=True,
 )
 _smooth(
-    F.softsign, _constant(-1.0, 1), _constant(1.0, -1), 1.0, "saturates at -1 and 1", rises=True
+    F.softsign,
+    _constant(-1.0, 1),
+    _constant(1.0, -1),
+    1.0,
+    "saturates at -1 and 1",
+    rises=True,
+    kinks=(0.0,),
+    flat=False,
 )
 
 
 @rule(aten.hardswish.default, kind="smooth")
 def hardswish(domain: Domain[V], value: V) -> V:
     """0 below -3, ``x`` above 3, and exactly so."""
-    curve = Smooth(F.hardswish, _constant(0.0, 0), _line(0), 1.5, settles=(-3.0, 3.0))
+    curve = Smooth(F.hardswish, _constant(0.0, 0), _line(0), 1.5, settles=(-3.0, 3.0), kinks=(-3.0, 3.0))
     return domain.smooth(value, curve)
 
 
@@ -251,6 +258,7 @@ def elu(
         Asymptote(scale, 0.0, 0),
         abs(scale) * max(1.0, abs(alpha * input_scale)),
         rises=alpha > 0 and scale > 0,
+        kinks=(0.0,),
     )
     return domain.smooth(value, curve)
 
@@ -264,7 +272,8 @@ def selu(domain: Domain[V], value: V) -> V:
 @rule(aten.celu.default, kind="smooth", ranges={"alpha": POSITIVE})
 def celu(domain: Domain[V], value: V, alpha: float = 1.0) -> V:
     """``-alpha`` below, ``x`` above."""
-    curve = Smooth(_bind(F.celu, alpha), _constant(-alpha, 1), _line(0), 1.0, rises=True)
+    ends = (_constant(-alpha, 1), _line(0))
+    curve = Smooth(_bind(F.celu, alpha), *ends, 1.0, rises=True, kinks=(0.0,))
     return domain.smooth(value, curve)
 
 

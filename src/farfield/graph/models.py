@@ -15,8 +15,10 @@ from torch.export import ExportedProgram
 
 import farfield.graph.activations
 import farfield.graph.affine
+import farfield.graph.norms
 import farfield.graph.pooling
-import farfield.graph.stepwise  # noqa: F401 - importing the four registers their rules
+import farfield.graph.products
+import farfield.graph.stepwise  # noqa: F401 - importing these registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.formats import listed, readable
 from farfield.graph.export import as_example, export_module, read_exported, stated_constants

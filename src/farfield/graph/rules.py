@@ -1,7 +1,7 @@
 """The rule table: what each ATen operation *is*, whatever one wants to compute about it.
 
-Every operation of a model that can be followed is one of seven things, and a domain (plain germs,
-germs with error bounds, rational germs) only has to know these seven:
+Every operation of a model that can be followed is one of eight things, and a domain (plain germs,
+germs with error bounds, rational germs, series) only has to know these eight:
 
 ``Affine``
     linear in the data plus an offset: ``W x + c``; copying and moving count as well.
@@ -18,6 +18,9 @@ germs with error bounds, rational germs) only has to know these seven:
 ``RowFunction``
     a function of a whole row that has a limit along every ray, or is only asked at rest: what
     trees make of the outcomes of their splits, softmax inside of a model, kernels, neighbours.
+``Growth``
+    what changes how fast values grow: products of two values, powers, norms, softmax and
+    exponentials inside of a model.
 
 A rule reads an operation's arguments and says which of these it is. :data:`RULES` maps ATen
 overloads to rules; ``docs/rules.md`` is generated from it.
@@ -34,6 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farfield.graph.growth import Growth
 from farfield.graph.ranges import Lower, Range, Refusal, first_of, outside
 
 V = TypeVar("V")
@@ -46,6 +50,7 @@ Kind = Literal[
     "steps",
     "choice",
     "row function",
+    "growth",
 ]
 Number = float | Fraction
 Side = Literal[-1, 0, 1]
@@ -116,6 +121,8 @@ class Smooth:
         settles: Where the function *equals* its asymptotes, if it ever does (hard swish).
         rises: Whether it is strictly increasing, but for a jump.
         jump: Where it jumps, if it does: PyTorch's softplus, by less than :data:`SMALL_JUMP`.
+        kinks: Where it has no derivative, or no second one.
+        flat: Whether it approaches its asymptotes faster than any power.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -125,6 +132,8 @@ class Smooth:
     settles: tuple[float, float] | None = None
     rises: bool = False
     jump: Number | None = None
+    kinks: tuple[float, ...] = ()
+    flat: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,6 +329,9 @@ class Domain(Protocol[V]):
 
     def row_function(self, value: V, function: RowFunction) -> V:
         """Apply a function of a whole row that has a limit."""
+
+    def grow(self, operation: Growth, *values: V) -> V:
+        """Apply an operation that changes how fast values grow."""
 
     def constant(self, tensor: Tensor) -> V:
         """Lift a constant that carries the rows' dimension."""

@@ -27,6 +27,7 @@ from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.masks import read_masks
 from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
+from farfield.graph.products import read_products
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.rules import RULES
 from farfield.graph.written_out import put_together
@@ -55,7 +56,9 @@ def simplify(
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     head, members = take_off(_prune(program), constants)
-    members = tuple(replace(each, program=taint(_prune(each.program))) for each in members)
+    members = tuple(
+        replace(each, program=read_products(taint(_prune(each.program)))) for each in members
+    )
     together = {step.name: step for each in members for step in each.program.steps}
     check(program.with_steps(tuple(together.values())), fixed_rows=bool(rows))
     return head, tuple(replace(each, program=_plain(each.program)) for each in members)

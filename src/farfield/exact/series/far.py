@@ -1,0 +1,108 @@
+"""The far field of a network whose values grow by other orders than one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from farfield.errors import UndecidedLimit
+from farfield.exact.far_field import FarField
+from farfield.exact.series.walk import Grown, leaders, walk_series
+from farfield.exact.walking import cut_rows
+from farfield.graph.network import InstanceGroup, Network, chunks
+
+# How many numbers the walk carries per element, about: two or three orders, and temporaries.
+FACTOR = 4
+
+
+def series_far_field(
+    far: FarField, network: Network, undecided: Literal["raise", "mark"]
+) -> FarField:
+    """Fill a blank far field by walking series; nothing of it is certified.
+
+    Args:
+        far: With arrays to be written into.
+        network: The network.
+        undecided: What to do with rays on which no limit was found.
+    """
+    assert far.rays is not None
+    _, origins, directions = far.rays
+    rays = far.slope.shape[1]
+    doubtful = torch.zeros_like(far.undecided)
+    higher: dict[int, Tensor] = {}
+    with torch.no_grad():
+        for group in network.groups:
+            for part in chunks(rays, _single(group), factor=FACTOR):
+                ends = (cut_rows(directions, part, rays), cut_rows(origins, part, rays))
+                for index, member in enumerate(group.members):
+                    grown = walk_series(group, index, *ends)
+                    _store(far, network, member, part, grown, doubtful, higher)
+    far.asymptotic.fill_(True)
+    far.reach.fill_(torch.inf)
+    for each in (far.certified, far.reach_bounds, far.relative):
+        if each is not None:
+            each.zero_()
+    if undecided == "raise" and bool(far.undecided.any()):
+        _raise(far.undecided)
+    top = max(higher, default=1)
+    growth = [higher.get(order, torch.zeros_like(far.slope)) for order in range(top, 1, -1)]
+    return replace(
+        far,
+        growth=torch.stack(growth) if growth else None,
+        doubtful=doubtful,
+        relative=None,
+        reach_bounds=_nothing_known(far.reach_bounds),
+    )
+
+
+def _single(group: InstanceGroup) -> InstanceGroup:
+    """A group as large as one member: they are walked one after another."""
+    return replace(group, members=group.members[:1])
+
+
+def _nothing_known(bounds: Tensor | None) -> Tensor | None:
+    if bounds is not None:
+        bounds[1] = torch.inf
+    return bounds
+
+
+def _store(
+    far: FarField,
+    network: Network,
+    member: int,
+    part: slice,
+    grown: Grown,
+    doubtful: Tensor,
+    higher: dict[int, Tensor],
+) -> None:
+    """Write one chunk of one instance."""
+    growth = torch.stack([network.as_classes(each[None])[0] for each in grown.growth]) if len(
+        grown.growth
+    ) else grown.growth.new_zeros(0, *far.slope.shape[1:])[:, part]
+    intercept = network.as_classes(grown.intercept[None])[0]
+    leading, close = leaders(growth, grown.noise)
+    if far.shares is not None:
+        shares = intercept.clamp(0.0, 1.0)
+        far.shares[member, part] = shares
+        leading = shares > 0
+        intercept = torch.log(torch.where(leading, shares, 1.0))
+    far.slope[member, part] = growth[-1] if len(growth) else 0.0
+    far.intercept[member, part], far.leading[member, part] = intercept, leading
+    doubtful[member, part] = grown.doubtful | close
+    far.undecided[member, part] = grown.undecided
+    for place in range(len(growth) - 1):
+        order = len(growth) - place
+        into = higher.setdefault(order, torch.zeros_like(far.slope))
+        into[member, part] = growth[place]
+
+
+def _raise(undecided: Tensor) -> None:
+    rays = torch.nonzero(undecided.any(dim=0)).flatten()
+    raise UndecidedLimit(
+        f"no limit was found on {len(rays)} of {undecided.shape[1]} rays (rows "
+        f"{rays[:5].tolist()}): a value there vanishes, meets a jump, or ties, in all orders that "
+        "are followed; drop these rays, or pass undecided='mark' and look at far.undecided"
+    )
