@@ -31,6 +31,7 @@ from campaigns.exact_curves import (
     softplus,
     threshold,
 )
+from campaigns.exact_growth import GROWTH
 from campaigns.exact_numbers import Array, Numbers, each
 from campaigns.exact_sums import (
     added,
@@ -183,6 +184,7 @@ OPERATIONS: dict[Any, Any] = {
     aten.min.other: of_two(np.minimum),
     stepwise.bend: bent,
     stepwise.choose: chosen,
+    **GROWTH,
 }
 # These have no rational values: they need balls.
 CURVES = frozenset(

@@ -11,6 +11,7 @@ from farfield.exact.matrix import ExactBudget
 from farfield.exact.rational import walk_exactly
 from farfield.graph.document import rules_page
 from farfield.graph.rules import RULES
+from growth_cases import GROWN
 from oracles import germ_by_floats
 from rule_cases import CASES, EXTRA, REWRITTEN, WRITTEN
 from saved_programs import check_saved
@@ -92,7 +93,8 @@ def test_a_saved_file_is_the_module_to_the_bit(target, shape, function, tmp_path
 
 
 def test_every_operation_in_the_table_has_a_case():
-    assert set(RULES) == set(CASES) | WRITTEN
+    assert set(RULES) == set(CASES) | WRITTEN | set(GROWN)
+    assert {target for target in RULES if RULES[target].kind == "growth"} == set(GROWN)
 
 
 def test_rules_page_is_up_to_date():

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
+from farfield.graph.growth import Growth, unused
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
 
@@ -241,6 +242,10 @@ class GermDomain:
                 f"{type(function).__name__} has no known limit of values that keep growing"
             )
         return limit
+
+    def grow(self, operation: Growth, *values: Germ) -> Germ:
+        """What changes growth is walked in series."""
+        raise unused(operation)
 
     def compare(self, value: Germ, threshold: Number) -> Tensor:
         """Say where germs stand to a constant: 1 above, 0 at, -1 below it."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
 from farfield.exact.germ import is_relu
+from farfield.graph.growth import Growth, unused
 from farfield.graph.rules import (
     Affine,
     Number,
@@ -182,6 +183,10 @@ class JetDomain(Undivided, ABC):
         fresh = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         fresh[1:] = (rows[1:] != rows[:-1]).any(dim=1)
         return self.at_rest(function(rows[fresh])[fresh.cumsum(0) - 1])
+
+    def grow(self, operation: Growth, *values: Jet) -> Jet:
+        """What changes growth is refused before the walk begins."""
+        raise unused(operation)
 
     def smooth(self, value: Jet, curve: Smooth) -> Jet:
         """Apply a smooth function to values at rest."""

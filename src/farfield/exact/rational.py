@@ -26,6 +26,7 @@ from torch import Tensor
 from farfield.exact.integers import Integers, as_integers, choose, objects, quotient
 from farfield.exact.matrix import ExactBudget, Matrix, read_matrix
 from farfield.exact.sides import SideDomain, approached_jump
+from farfield.graph.growth import Growth, unused
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import (
     Affine,
@@ -216,6 +217,10 @@ class RationalDomain:
     def choice(self, mask: Rational, yes: Rational, no: Rational) -> Rational:
         """Take the value that a mask says."""
         return self.choose(self.compare(mask, Fraction(1, 2)) > 0, yes, no)
+
+    def grow(self, operation: Growth, *values: Rational) -> Rational:
+        """What changes growth is walked in series."""
+        raise unused(operation)
 
     def row_function(self, value: Rational, function: RowFunction) -> Rational:
         """Functions of rows are floating point by nature."""

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from farfield.exact.piecewise import jumps
+from farfield.graph.growth import Growth, unused
 from farfield.graph.program import Program, Step
 from farfield.graph.rules import RULES, Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
@@ -238,6 +239,10 @@ class SideDomain(Generic[G]):
         taken = self.inner.compare(mask.value, 0.5) > 0
         over = torch.where(taken, yes.over, no.over)
         return _sided(result, over, torch.where(taken, yes.under, no.under))
+
+    def grow(self, operation: Growth, *values: Sided[G]) -> Sided[G]:
+        """What changes growth is walked in series, which know their sides."""
+        raise unused(operation)
 
     def row_function(self, value: Sided[G], function: RowFunction) -> Sided[G]:
         """A limit of something that moves, or only approaches, may be met from either side."""

@@ -200,7 +200,9 @@ _smooth(
 @rule(aten.hardswish.default, kind="smooth")
 def hardswish(domain: Domain[V], value: V) -> V:
     """0 below -3, ``x`` above 3, and exactly so."""
-    curve = Smooth(F.hardswish, _constant(0.0, 0), _line(0), 1.5, settles=(-3.0, 3.0), kinks=(-3.0, 3.0))
+    curve = Smooth(
+        F.hardswish, _constant(0.0, 0), _line(0), 1.5, settles=(-3.0, 3.0), kinks=(-3.0, 3.0)
+    )
     return domain.smooth(value, curve)
 
 

@@ -17,6 +17,7 @@ SECTIONS: dict[Kind, str] = {
     "steps": "Steps: the end where a column moves, the interval it lies in where it rests",
     "choice": "Choices: one value or the other, by a mask that is at rest",
     "row function": "Functions of a row: their limit where it moves, themselves where it rests",
+    "growth": "Growth: series in powers of t, as many orders as decisions need",
 }
 HEAD = """# What farfield can read
 
@@ -29,7 +30,10 @@ true, such as a CELU with a negative `alpha`. Batch norm (evaluation mode) is fo
 scale and a shift; what makes probabilities at the end is taken off: softmaxes and sigmoids, also
 means of them. Comparisons, masks and `where` become `bend`, a piecewise-affine function of one
 number that may jump, and `choose`, one value or another. Products of two values that both depend on
-the input (attention, gating) and layer norm have no rule.
+the input become `multiply`, `divide`, `multiply_matrices`, `add_product` and `contract`.
+
+Networks with an operation of the last section are followed in series in falling powers of `t`
+([theory.md](theory.md)); all others by slope and intercept alone.
 
 To add a rule, say what the operation is in `src/farfield/graph/` (`affine.py`, `activations.py` or
 `pooling.py`), add a line to `CASES` in `tests/rule_cases.py`, and run `make docs`.

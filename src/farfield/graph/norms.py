@@ -28,9 +28,7 @@ def _centred(domain: Domain[V], value: Any, dims: int) -> Any:
     return domain.affine(operation, value)
 
 
-def _weighted(
-    domain: Domain[V], value: V, weight: Tensor | None, bias: Tensor | None
-) -> V:
+def _weighted(domain: Domain[V], value: V, weight: Tensor | None, bias: Tensor | None) -> V:
     if weight is not None:
         value = scaled(domain, value, weight)
     if bias is not None:
@@ -100,7 +98,7 @@ def group_norm(
     bias: Tensor | None = None,
     epsilon: float = 1e-5,
     *_: Any,
-) -> V:
+) -> Any:
     """Layer norm over groups of channels."""
     found = _by_groups(domain, value, groups, epsilon)
     return _weighted(domain, found, _per_channel(weight, value), _per_channel(bias, value))
@@ -122,7 +120,7 @@ def instance_norm(
     _momentum: float,
     epsilon: float,
     *_: Any,
-) -> V:
+) -> Any:
     """Layer norm over each channel."""
     found = _by_groups(domain, value, value.shape[1], epsilon)
     return _weighted(domain, found, _per_channel(weight, value), _per_channel(bias, value))
@@ -136,7 +134,7 @@ def softmax(domain: Domain[V], value: Any, dim: int, *_: Any) -> V:
 
 def _needs_no_chance(*args: Any, **options: Any) -> str | None:
     chance = args[4] if len(args) > 4 else options.get("dropout_p", 0.0)
-    return "drops attention at random; call it with dropout_p=0 in evaluation mode" if chance else None
+    return "drops attention at random; call it with dropout_p=0" if chance else None
 
 
 @rule(
@@ -157,7 +155,7 @@ def attention(
     *,
     scale: float | None = None,
     **_: Any,
-) -> V:
+) -> Any:
     """``softmax(q k' / sqrt(n)) v``."""
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = _times(domain, scaled_or(domain, query, factor), key, _scores, query.shape[-1])

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from farfield.graph.growth import Exponential, Logarithm, Power, Product
 from farfield.graph.program import Program, Step
-from farfield.graph.rules import Affine, Domain, V, rule
+from farfield.graph.rules import Affine, Domain, Pieces, V, rule
 
 aten = torch.ops.aten
 BOTH = (0, 1)
@@ -50,7 +50,7 @@ def contract(equation: str, operands: Sequence[Tensor], **_: Any) -> Tensor:
     return torch.einsum(equation, *operands)
 
 
-OF_TWO_VALUES = {
+OF_TWO_VALUES: dict[Any, Any] = {
     aten.mul.Tensor: multiply,
     aten.div.Tensor: divide,
     aten.mm.default: multiply_matrices,
@@ -60,7 +60,6 @@ OF_TWO_VALUES = {
     aten.addmm.default: add_product,
     aten.baddbmm.default: add_product,
     aten.einsum.default: contract,
-    aten.linear.default: None,
 }
 
 
@@ -139,7 +138,7 @@ def sum_with_product(
     return domain.affine(Affine(torch.add, terms=2), found, other)
 
 
-def _needs_two(equation: str, operands: Sequence[Any], **_: Any) -> str | None:
+def _needs_two(_: str, operands: Sequence[Any], **__: Any) -> str | None:
     if len(operands) > 2:
         return "contracts more than two values at once; write it in two steps"
     return None
@@ -218,12 +217,14 @@ def log(domain: Domain[V], value: V) -> V:
 @rule(aten.log1p.default, kind="growth")
 def log1p(domain: Domain[V], value: V) -> V:
     """``log(1 + x)`` of a value at rest."""
-    return domain.grow(
-        Logarithm(), domain.affine(Affine(lambda t: t, offset=1.0, terms=1), value)
-    )
+    return domain.grow(Logarithm(), domain.affine(Affine(lambda t: t, offset=1.0, terms=1), value))
 
 
-@rule(aten.linalg_vector_norm.default, kind="growth")
+def _needs_plain_norm(_: Any, order: float = 2, *__: Any, **___: Any) -> str | None:
+    return None if order in (1, 2) else f"is a norm of order {order}; 1 and 2 are followed"
+
+
+@rule(aten.linalg_vector_norm.default, kind="growth", refuse=_needs_plain_norm)
 def vector_norm(
     domain: Domain[V],
     value: Any,
@@ -232,9 +233,12 @@ def vector_norm(
     keepdim: bool = False,
     **_: Any,
 ) -> V:
-    """The length of rows: the root of a sum of squares."""
-    squares = domain.grow(Power(Fraction(2)), value)
-    places = dims if dims is not None else list(range(1, len(value.shape)))
-    count = math.prod(value.shape[place] for place in ([places] if isinstance(places, int) else places))
-    total = domain.affine(Affine(lambda t: t.sum(places, keepdim), terms=count), squares)
+    """The length of rows: the root of a sum of squares, or the sum of absolute values."""
+    places = list(range(1, len(value.shape))) if dims is None else dims
+    places = [places] if isinstance(places, int) else list(places)
+    count = math.prod(value.shape[place] for place in places)
+    add = Affine(lambda t: t.sum(places, keepdim), terms=count)
+    if order == 1:
+        return domain.affine(add, domain.piecewise(value, Pieces.hinge(-1.0)))
+    total = domain.affine(add, domain.grow(Power(Fraction(2)), value))
     return domain.grow(Power(Fraction(1, 2)), total)

@@ -157,10 +157,10 @@ class SeriesDomain:
         """Mark rays that end at a jump without saying from which side."""
         below, above = pieces.slopes[index : index + 2]
         at = float(pieces.thresholds[index])
-        gap = (above - below) * at + float(pieces.intercepts[index + 1] - pieces.intercepts[index])
-        if not bool((torch.as_tensor(gap) != 0).any()):
-            return
-        self._mark(value, tie & (self.number(gap) != 0))
+        rise = float(pieces.intercepts[index + 1] - pieces.intercepts[index])
+        gap = (self.number(above) - self.number(below)) * at + rise
+        if bool((gap != 0).any()):
+            self._mark(value, tie & (gap != 0))
 
     def _mark(self, value: Series, tie: Tensor) -> None:
         """Ties at jumps: more orders may decide them, what falls faster than powers cannot."""
@@ -264,7 +264,7 @@ class SeriesDomain:
         return self.choose(mask.term(0) > 0.5, yes, no)
 
     def row_function(self, value: Series, function: RowFunction) -> Series:
-        """Take the limit of rows that move by slope and intercept, the function of those at rest."""
+        """Take the limit of rows that move, the function of those at rest."""
         if any(order > 1 for order in value.terms):
             raise UnsupportedOperation(
                 f"{type(function).__name__} has no known limit of values that grow faster than t"

@@ -79,9 +79,11 @@ def _store(
     higher: dict[int, Tensor],
 ) -> None:
     """Write one chunk of one instance."""
-    growth = torch.stack([network.as_classes(each[None])[0] for each in grown.growth]) if len(
-        grown.growth
-    ) else grown.growth.new_zeros(0, *far.slope.shape[1:])[:, part]
+    growth = (
+        torch.stack([network.as_classes(each[None])[0] for each in grown.growth])
+        if len(grown.growth)
+        else grown.growth.new_zeros(0, *far.slope.shape[1:])[:, part]
+    )
     intercept = network.as_classes(grown.intercept[None])[0]
     leading, close = leaders(growth, grown.noise)
     if far.shares is not None:

@@ -97,9 +97,9 @@ def settled(
     """A series of computed coefficients: growing ones that may be rounding are zero."""
     kept = {}
     for order, part in terms.items():
-        part = domain.without_noise(part, noise[order]) if order > 0 else part
-        if order <= 0 or bool((part != 0).any()):
-            kept[order] = part
+        clean = domain.without_noise(part, noise[order]) if order > 0 else part
+        if order <= 0 or bool((clean != 0).any()):
+            kept[order] = clean
     if not kept:
         kept = {0: torch.zeros_like(next(iter(terms.values())))}
     noise = {order: noise.get(order, torch.zeros_like(bottom)) for order in kept}
@@ -172,9 +172,7 @@ def shifted(value: Series, order: Tensor, count: int) -> list[Tensor]:
     return found
 
 
-def placed(
-    series: Sequence[Tensor], order: Tensor, zero: Tensor, floor: int
-) -> dict[int, Tensor]:
+def placed(series: Sequence[Tensor], order: Tensor, zero: Tensor, floor: int) -> dict[int, Tensor]:
     """Coefficients of ``t^order (a_0 + a_1 s + ...)`` by their orders, down to the floor."""
     highest = int(order.masked_fill(zero, floor).max())
     terms: dict[int, Tensor] = {}
@@ -254,9 +252,8 @@ def _row_order(value: Series, where: tuple[int, ...], at_least: int | None) -> T
         if at_least is not None and each < at_least:
             continue
         part = value.terms[each]
-        some = (part.abs() > SAFETY * beside(value.noise_of(each), part)) if each <= 0 else part != 0
-        some = some.any(where[0], keepdim=True) if len(where) == 1 else _any(some, where)
-        order = torch.where((order == NONE) & some, each, order)
+        some = part.abs() > SAFETY * beside(value.noise_of(each), part)
+        order = torch.where((order == NONE) & _any(some, where), each, order)
     return order if at_least is None else order.clamp(min=at_least)
 
 
@@ -278,9 +275,11 @@ def shared_out(domain: SeriesDomain, dim: int, value: Series) -> Series:
     total = [each.sum(dim, keepdim=True).expand(value.shape) for each in shares]
     found = times(shares, power(total, -1.0))
     terms = {-place: part for place, part in enumerate(found)}
-    falls = per_ray(torch.stack([(each != 0) for each in series[1:]]).any(dim=0)).any(dim=1) if (
-        len(series) > 1
-    ) else torch.zeros_like(several)
+    falls = (
+        per_ray(torch.stack([(each != 0) for each in series[1:]]).any(dim=0)).any(dim=1)
+        if (len(series) > 1)
+        else torch.zeros_like(several)
+    )
     bottom = value.bottom.masked_fill(~several, EXACT)
     cut = falls & several
     bottom = torch.where(cut | torch.isfinite(bottom), bottom.clamp(min=domain.floor), bottom)

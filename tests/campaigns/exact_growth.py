@@ -1,0 +1,123 @@
+"""Products, powers, norms and softmax by their definitions, on balls of many digits."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from flint import arb
+
+from campaigns.exact_numbers import Array, Numbers, each
+from campaigns.exact_sums import addmm, einsum, matmul, scaled
+from farfield.graph import products
+
+aten = torch.ops.aten
+
+
+def quotient(numbers: Numbers, left: Any, right: Array) -> Array:
+    return numbers.array(left) / right
+
+
+def raised(numbers: Numbers, values: Array, exponent: float) -> Array:
+    if float(exponent).is_integer():
+        return each(lambda x: x ** int(exponent), values)
+    return each(lambda x: x.sqrt() ** int(2 * exponent), values)
+
+
+def normalised(numbers: Numbers, values: Array, axes: Any, epsilon: float, centre: bool) -> Array:
+    count = math.prod(values.shape[axis] for axis in axes)
+    if centre:
+        values = values - values.sum(axis=axes, keepdims=True) / numbers.read(count)
+    square = (values * values).sum(axis=axes, keepdims=True) / numbers.read(count)
+    return values / each(lambda x: (x + numbers.read(epsilon)).sqrt(), square)
+
+
+def weighted(numbers: Numbers, values: Array, weight: Any, bias: Any, channels: bool) -> Array:
+    shape = (-1, *[1] * (values.ndim - 2)) if channels else None
+    for item, join in ((weight, np.multiply), (bias, np.add)):
+        if item is not None:
+            array = numbers.array(item)
+            values = join(values, array if shape is None else array.reshape(shape))
+    return values
+
+
+def layer_norm(
+    n: Numbers,
+    values: Array,
+    shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Array:
+    axes = tuple(range(-len(shape), 0))
+    return weighted(n, normalised(n, values, axes, eps, True), weight, bias, False)
+
+
+def rms_norm(n: Numbers, values: Array, shape: Any, weight: Any = None, eps: Any = None) -> Array:
+    epsilon = torch.finfo(torch.float32).eps if eps is None else eps
+    axes = tuple(range(-len(shape), 0))
+    return weighted(n, normalised(n, values, axes, epsilon, False), weight, None, False)
+
+
+def group_norm(
+    n: Numbers,
+    values: Array,
+    groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Array:
+    rows = values.reshape(len(values), groups, -1)
+    found = normalised(n, rows, (-1,), eps, True).reshape(values.shape)
+    return weighted(n, found, weight, bias, True)
+
+
+def instance_norm(n: Numbers, values: Array, weight: Any, bias: Any, *rest: Any) -> Array:
+    return group_norm(n, values, values.shape[1], weight, bias, rest[4])
+
+
+def softmax(_: Numbers, values: Array, axis: int, *__: Any) -> Array:
+    top = values.max(axis=axis, keepdims=True)
+    shares = each(lambda x: x.exp(), values - top)
+    return shares / shares.sum(axis=axis, keepdims=True)
+
+
+def attention(n: Numbers, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Array:
+    query, key, value = (n.array(item) for item in (query, key, value))
+    root = arb(query.shape[-1]).sqrt()
+    scores = np.matmul(query, np.swapaxes(key, -1, -2)) / root
+    return np.matmul(softmax(n, scores, -1), value)
+
+
+def length(n: Numbers, values: Array, _: float = 2, dims: Any = None, keep: bool = False) -> Array:
+    axes = tuple(range(1, values.ndim)) if dims is None else tuple(dims)
+    return each(lambda x: x.sqrt(), (values * values).sum(axis=axes, keepdims=keep))
+
+
+GROWTH: dict[Any, Any] = {
+    products.multiply: scaled,
+    products.divide: quotient,
+    products.multiply_matrices: matmul,
+    products.add_product: addmm,
+    products.contract: einsum,
+    aten.pow.Tensor_Scalar: raised,
+    aten.square.default: lambda n, values: raised(n, values, 2),
+    aten.sqrt.default: lambda n, values: raised(n, values, 0.5),
+    aten.rsqrt.default: lambda n, values: raised(n, values, -0.5),
+    aten.reciprocal.default: lambda n, values: raised(n, values, -1),
+    aten.exp.default: lambda _, values: each(lambda x: x.exp(), values),
+    aten.expm1.default: lambda _, values: each(lambda x: x.expm1(), values),
+    aten.log.default: lambda _, values: each(lambda x: x.log(), values),
+    aten.log1p.default: lambda _, values: each(lambda x: x.log1p(), values),
+    aten.linalg_vector_norm.default: length,
+    aten.layer_norm.default: layer_norm,
+    aten.native_layer_norm.default: lambda *args: [layer_norm(*args)],
+    aten.rms_norm.default: rms_norm,
+    aten.group_norm.default: group_norm,
+    aten.instance_norm.default: instance_norm,
+    aten.softmax.int: softmax,
+    aten._softmax.default: softmax,
+    aten.scaled_dot_product_attention.default: attention,
+}
