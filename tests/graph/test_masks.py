@@ -180,12 +180,8 @@ def test_the_side_of_a_jump_that_is_only_approached():
 
 
 def test_what_stays_refused_is_named():
-    for function, words in (
-        (lambda x: x * (x > 0) * x.flip(1), "a product of values that both depend"),
-        (lambda x: torch.where(torch.tensor([True, False, True]), x, -x), "where"),
-    ):
-        with pytest.raises(UnsupportedOperation, match=words):
-            captured(Applied(function), 3)
+    with pytest.raises(UnsupportedOperation, match="where"):
+        captured(Applied(lambda x: torch.where(torch.tensor([True, False, True]), x, -x)), 3)
     with pytest.raises(UnsupportedOperation, match="needs continuous affine pieces"):
         ff.check_monotonicity(read("above")[1], torch.zeros(3), torch.ones(3))
 

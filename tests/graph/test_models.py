@@ -174,7 +174,7 @@ def test_log_of_softmax_is_a_log_softmax():
 
 def test_a_softmax_over_rows_is_no_head():
     model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=0))
-    with pytest.raises(CaptureError, match="softmax"):
+    with pytest.raises(CaptureError, match="rows of a batch influence one another"):
         ff.capture(model, torch.zeros(2, 2))
 
 
@@ -240,26 +240,27 @@ def clone_of(model):
 
 
 def test_every_gap_is_listed_at_once_with_its_place():
-    class Attention(nn.Module):
+    class Wave(nn.Module):
+        def forward(self, x):
+            return torch.sin(x)
+
+    class Waves(nn.Module):
         def __init__(self):
             super().__init__()
-            self.encoder = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+            self.encoder = nn.Sequential(nn.Linear(4, 4), Wave())
             self.exit = nn.Linear(4, 2)
 
         def forward(self, x):
-            h = self.encoder(x)
-            h = h * torch.sigmoid(h)
-            h = torch.sin(h)
+            h = torch.floor(self.encoder(x))
             return self.exit(h.flip(1))
 
     with pytest.raises(UnsupportedOperation) as caught:
-        ff.capture(Attention(), torch.zeros(2, 4))
+        ff.capture(Waves(), torch.zeros(2, 4))
     message = str(caught.value)
-    assert "aten.layer_norm" in message
-    assert "encoder.1 (LayerNorm)" in message
     assert "aten.sin" in message
+    assert "encoder.1 (Wave)" in message
+    assert "aten.floor" in message
     assert "test_models.py:" in message
-    assert "product of values that both depend on the input" in message
     assert "docs/rules.md" in message
 
 

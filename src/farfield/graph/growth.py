@@ -50,7 +50,7 @@ class Normalisation:
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class SharingOut:
     """Softmax over one dimension, counted from the end (negative)."""
 
     dim: int
@@ -66,7 +66,7 @@ class Logarithm:
     """``log(x)``, element by element."""
 
 
-Growth = Product | Power | Normalisation | Softmax | Exponential | Logarithm
+Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm
 
 
 def unused(operation: Any) -> AssertionError:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from farfield.graph.growth import Normalisation, Product, Softmax
+from farfield.graph.growth import Normalisation, Product, SharingOut
 from farfield.graph.products import is_value, scaled
 from farfield.graph.rules import Affine, Domain, V, rule
 
@@ -129,7 +129,7 @@ def instance_norm(
 @rule(aten.softmax.int, aten._softmax.default, kind="growth")
 def softmax(domain: Domain[V], value: Any, dim: int, *_: Any) -> V:
     """Softmax inside of a model: what grows most shares, the rest is zero."""
-    return domain.grow(Softmax(dim if dim < 0 else dim - len(value.shape)), value)
+    return domain.grow(SharingOut(dim if dim < 0 else dim - len(value.shape)), value)
 
 
 def _needs_no_chance(*args: Any, **options: Any) -> str | None:
@@ -163,7 +163,7 @@ def attention(
     if blocked is not None:
         offset = _as_offset(blocked)
         scores = domain.affine(Affine(lambda t: t, offset=offset, terms=1), scores)
-    shares = domain.grow(Softmax(-1), scores)
+    shares = domain.grow(SharingOut(-1), scores)
     return _times(domain, shares, value, torch.matmul, key.shape[-2])
 
 

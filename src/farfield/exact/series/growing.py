@@ -25,7 +25,7 @@ from farfield.graph.growth import (
     Normalisation,
     Power,
     Product,
-    Softmax,
+    SharingOut,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def grown(domain: SeriesDomain, operation: Growth, *values: Series) -> Series:
             return raised(domain, operation.exponent, *values)
         case Normalisation():
             return normalised(domain, operation, *values)
-        case Softmax():
+        case SharingOut():
             return shared_out(domain, operation.dim, *values)
         case Exponential():
             return exponentiated(domain, *values)
