@@ -118,6 +118,7 @@ CASES = {
     aten.relu6.default: ((6,), F.relu6),
     aten.hardsigmoid.default: ((6,), F.hardsigmoid),
     aten.sigmoid.default: ((6,), lambda x: torch.sigmoid(x) * 2),
+    aten.erf.default: ((4,), lambda x: torch.erf(x)),
     aten.tanh.default: ((6,), torch.tanh),
     aten.silu.default: ((6,), F.silu),
     aten.mish.default: ((6,), F.mish),

@@ -151,6 +151,7 @@ OPERATIONS: dict[Any, Any] = {
     aten.hardswish.default: hard_swish,
     aten.sigmoid.default: curve(sigmoid),
     aten.tanh.default: curve(lambda x: x.tanh()),
+    aten.erf.default: curve(lambda x: x.erf()),
     aten.silu.default: curve(lambda x: x * sigmoid(x)),
     aten.mish.default: curve(mish),
     aten.log_sigmoid.default: curve(
@@ -191,6 +192,7 @@ CURVES = frozenset(
     {
         aten.sigmoid.default,
         aten.tanh.default,
+        aten.erf.default,
         aten.silu.default,
         aten.mish.default,
         aten.log_sigmoid.default,

@@ -186,6 +186,14 @@ _smooth(
     rises=True,
 )
 _smooth(
+    aten.erf.default,
+    _constant(-1.0, 1),
+    _constant(1.0, -1),
+    1.13,
+    "saturates at -1 and 1",
+    rises=True,
+)
+_smooth(
     F.softsign,
     _constant(-1.0, 1),
     _constant(1.0, -1),

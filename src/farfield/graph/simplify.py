@@ -2,7 +2,8 @@
 
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
-* Softsign is put together again; conversions between float types become no-ops.
+* Activations that are written out are put together again; conversions between float types become
+  no-ops.
 * Comparisons, masks and ``where`` become piecewise-affine functions and choices.
 * Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
@@ -29,8 +30,8 @@ from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.products import read_products
 from farfield.graph.program import FREE, Program, Ref, Step, taint
+from farfield.graph.recognise import recognise
 from farfield.graph.rules import RULES
-from farfield.graph.written_out import put_together
 
 aten = torch.ops.aten
 # Where a step stands in Python: the model is somebody's own code, and a rule could be added.
@@ -51,7 +52,8 @@ def simplify(
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _fold_batch_norm(_prune(program))
-    program = fold_padding(put_together(program))
+    program = program.with_steps(recognise(program.steps, constants, program.output))
+    program = fold_padding(program)
     program = read_masks(taint(program), constants)
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))

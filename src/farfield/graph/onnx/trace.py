@@ -21,7 +21,6 @@ from farfield.budget import Budget, allowance, operations
 from farfield.errors import CaptureError
 from farfield.graph.onnx.effort import effort
 from farfield.graph.onnx.outline import outline
-from farfield.graph.onnx.recognise import recognise
 from farfield.graph.program import FREE, SIZE, CodePlace, Program, Ref, Step
 
 aten = torch.ops.aten
@@ -190,10 +189,10 @@ class ProgramBuilder:
         self.steps.append(Step(f"v{len(self.steps)}", target, (Ref(INPUT),), source=source))
 
     def program(self, output: Data | None) -> Program:
-        """The steps so far, written-out activations put together, with one value as output."""
+        """The steps so far, with one value as output."""
         name, shape = ("", ()) if output is None else (output.name, output.shape)
         return Program(
-            steps=recognise(self.steps, self.constants, name),
+            steps=tuple(self.steps),
             input=INPUT,
             output=name,
             input_shape=self.input.shape[1:],

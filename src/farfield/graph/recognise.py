@@ -1,10 +1,10 @@
-"""Activations that exporters write out, put together again.
+"""Activations that people and exporters write out, put together again.
 
 ONNX has no SiLU, and had no GELU or Mish for long, so files say ``x * sigmoid(x)`` or
-``0.5 x (1 + erf(x / sqrt(2)))``: products of two values that depend on the input, which no rule
-covers. Whatever the order of their parts, such a product is one function of one number. It is
-evaluated on a grid that reaches far out on both sides; if it is a multiple of a function that has
-a rule, it is replaced by it.
+``0.5 x (1 + erf(x / sqrt(2)))``: products of two values that depend on the input. Whatever the
+order of their parts, such a product is one function of one number. It is evaluated on a grid that
+reaches far out on both sides; if it is a multiple of a function that has a rule, it is replaced by
+it, and slopes and intercepts are enough to follow it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CURVES: tuple[tuple[Any, dict[str, Any]], ...] = (
 )
 # The longest of them, GELU by tanh, takes nine steps.
 LONGEST = 16
-# A model with so many products of data cannot be read anyway.
+# So many products that are none of the curves are looked at before giving up.
 MOST_FAILURES = 500
 # Constants of a file are often rounded to float32.
 TOLERANCE = 2e-6
@@ -99,12 +99,12 @@ def recognise(
 
 
 def _stands_in_the_way(step: Step, constants: Mapping[str, Tensor]) -> bool:
-    """Whether a step has no rule: a product of data, or a function that is not in the table."""
+    """Whether a step is a product of data, or a function that no slope and intercept follow."""
     if step.target not in ELEMENTWISE:
         return False
     if step.target in (aten.mul.Tensor, aten.div.Tensor):
         return isinstance(step.args[1], Ref) and step.args[1].name not in constants
-    return step.target not in RULES
+    return step.target not in RULES or RULES[step.target].kind == "growth"
 
 
 def _read(
