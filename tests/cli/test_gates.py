@@ -1,10 +1,15 @@
 """Findings on the command line: explained, budgeted, accepted."""
 
+import json
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from farfield.audit.findings import KINDS
@@ -84,3 +89,77 @@ def test_explain_lists_and_explains_without_pytorch():
     listed = invoke("explain").output.splitlines()
     assert [line.split()[0] for line in listed] == list(KINDS)
     assert "there is no finding FF000; there are FF001" in str(invoke("explain", "FF000").exception)
+
+
+def test_reports_are_printed_or_written(folder, tmp_path):
+    audit(folder, "--quiet")
+    saved = folder / "out" / "audit.json"
+    printed = invoke("report", saved, "--format", "github")
+    assert printed.exit_code == 0
+    assert printed.stdout.startswith(f"::error file={folder}/model.safetensors,title=FF101")
+    written = invoke("report", saved, "--format", "sarif", "-o", tmp_path / "a.sarif")
+    assert written.exit_code == 0
+    assert '"version": "2.1.0"' in (tmp_path / "a.sarif").read_text()
+    assert invoke("report", saved, "--format", "pdf").exit_code == 2
+
+
+def test_diff_gates(folder, tmp_path):
+    audit(folder, "--quiet")
+    saved = folder / "out" / "audit.json"
+    worse = tmp_path / "better.json"
+    worse.write_text(re.sub(r'"share": 1.0', '"share": 0.0', saved.read_text()))
+    assert invoke("diff", saved, saved, "--gate").exit_code == 0
+    assert invoke("diff", worse, saved).exit_code == 0
+    gated = invoke("diff", worse, saved, "--gate", "--format", "json")
+    assert gated.exit_code == 1
+    assert json.loads(gated.stdout)["changes"][0]["way"] == "worse"
+    page = invoke("diff", worse, saved, "--format", "html", "-o", tmp_path / "diff.html")
+    assert page.exit_code == 0
+    assert (tmp_path / "diff.html").read_text().startswith("<!doctype html>")
+
+
+ACTION = Path(__file__).parents[2] / "examples" / "github-action"
+
+
+def test_the_action_audits_annotates_and_fails_on_budgets(folder, tmp_path):
+    strict = tmp_path / "farfield.toml"
+    strict.write_text("[budgets]\nblind = 0.2\n")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    run = f'#!/bin/sh\nexec "{sys.executable}" -c "from farfield.cli import main; main()" "$@"\n'
+    (tools / "farfield").write_text(run)
+    (tools / "farfield").chmod(0o755)
+    inputs = yaml.safe_load((ACTION / "action.yml").read_text())["inputs"]
+    given = {name.upper(): each.get("default", "") for name, each in inputs.items()}
+    given |= {
+        "MODEL": str(folder / "model.safetensors"), "DATA": str(folder / "train.csv"),
+        "LABEL": "outcome", "OPTIONS": "--directions 20 --samples 40", "CONFIG": str(strict),
+        "OUT": str(tmp_path / "out"), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", ACTION / "audit.sh"], env={**os.environ, **given}, capture_output=True, text=True,
+        cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "::error file=" in done.stdout
+    assert "FF001" in done.stdout
+    assert (tmp_path / "out" / "farfield.sarif").exists()
+    assert (tmp_path / "out" / "farfield.xml").exists()
+
+
+def test_the_action_passes_inputs_as_variables_only():
+    steps = yaml.safe_load((ACTION / "action.yml").read_text())["runs"]["steps"]
+    assert all("${{" not in step["run"] for step in steps)
+    script = (ACTION / "audit.sh").read_text()
+    named = {name for step in steps for name in step.get("env", {})} - {"INSTALL"}
+    assert all(f"${name}" in script or f"${{{name}" in script for name in named)
+
+
+def test_the_hook_is_a_command_that_there_is(monkeypatch):
+    config = ACTION.parent / "pre-commit" / ".pre-commit-config.yaml"
+    hook = yaml.safe_load(config.read_text())["repos"][0]["hooks"][0]
+    program, name, *rest = hook["entry"].split()
+    assert program == "farfield"
+    parsed = command.commands[name].make_context(name, list(rest))
+    assert parsed.params["model"] == ("model.onnx",)
+    assert all(re.search(hook["files"], file) for file in ("model.onnx", "farfield.toml"))

@@ -32,6 +32,7 @@ from farfield.audit.fields import (
     Task,
     Verdict,
 )
+from farfield.audit.findings import KINDS
 from farfield.audit.findings.finding import Finding
 from farfield.audit.judging import judged
 from farfield.audit.policy import Policy
@@ -40,6 +41,8 @@ from farfield.files import regular, replacing
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from farfield.report.names import ReportFormat
 
 SCHEMA_VERSION = 1
 
@@ -158,6 +161,21 @@ class Audit:
         from farfield.report.html.page import write_report
 
         return write_report(self, Path(path))
+
+    def render(self, kind: ReportFormat) -> str:
+        """Make a report in any format: for people, for machines, or a model card.
+
+        Args:
+            kind: ``html``, ``text``, ``json``, ``latex``, ``sarif``, ``junit``, ``card`` or
+                ``github``.
+        """
+        from farfield.report.formats import REPORT_FORMATS
+
+        if kind not in REPORT_FORMATS:
+            raise InputError(
+                f"there is no report format {kind!r}; there are {', '.join(REPORT_FORMATS)}"
+            )
+        return REPORT_FORMATS[kind](self, KINDS)
 
     def _repr_html_(self) -> str:
         """Show the essentials in a notebook."""

@@ -15,6 +15,7 @@ import click
 from farfield import __version__
 from farfield.cli.audit import audit
 from farfield.cli.demo import demo
+from farfield.cli.diff import diff
 from farfield.cli.explain import explain
 from farfield.cli.guard import guard
 from farfield.cli.report import report
@@ -31,7 +32,7 @@ def farfield() -> None:
     """Say exactly what a classifier does far away from its data."""
 
 
-for command in (demo, audit, explain, guard, verify, train, report, reproduce):
+for command in (demo, audit, explain, diff, guard, verify, train, report, reproduce):
     farfield.add_command(command)
 
 

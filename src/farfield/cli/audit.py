@@ -174,6 +174,18 @@ def _escaped(text: str, encoding: str | None) -> str:
     return text
 
 
+def echo(text: str, out: Path | None) -> None:
+    """Write text to a file, whole or not at all, or print it."""
+    from farfield.files import replacing
+
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    with replacing(out) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+    click.echo(str(out), err=True)
+
+
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
     from farfield.cli.terminal import Output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from farfield.audit.findings.finding import Known, Measure
 from farfield.audit.findings.kind import FindingKind, Found
 from farfield.estimate import Estimate, value_of
-from farfield.report.content.words import listed, percent, plural, reached
+from farfield.report.content.words import listed, number, percent, plural, reached
 
 if TYPE_CHECKING:
     from farfield.audit.fields import End, Family, Feature, Share
@@ -90,8 +90,8 @@ def _feature(audit: Audit) -> Found | None:
     return Found(
         f"{plural(len(certain), 'feature')} of {len(audit.features)} can do it alone. The soonest "
         f"is {first.name}, going {side}: half of the rows are 99.9% sure of {end.label} for good "
-        f"from {_value(end, first, audit)} on; in the data it is {first.low:.6g} to "
-        f"{first.high:.6g}.",
+        f"from {_value(end, first, audit)} on; in the data it is {number(first.low)} "
+        f"to {number(first.high)}.",
         tuple(
             Measure(f"{feature.name}, {side}: rows that end certain", end.blind,
                     known(end.blind, "sample"), share=True)
