@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from farfield.errors import InputError
-from farfield.graph import models
+from farfield.graph import tracing
 from farfield.graph.export import export_module as export
 from farfield.guard import GuardedModel, falsify, guard, load, make, program_module
 from farfield.guard.envelope import Envelope
@@ -246,8 +246,10 @@ def test_models_without_features_have_no_such_view(rows, net):
 
 def test_a_module_is_traced_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(models, "export_module", lambda *given: calls.append(1) or export(*given))
-    monkeypatch.setattr(program_module, "export_module", models.export_module)
+    monkeypatch.setattr(
+        tracing, "export_module", lambda *a, **k: calls.append(1) or export(*a, **k)
+    )
+    monkeypatch.setattr(program_module, "export_module", tracing.export_module)
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
     guard(module, np.random.default_rng(0).normal(size=(200, 4)))

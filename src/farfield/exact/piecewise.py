@@ -90,7 +90,7 @@ def _obstacles(group: InstanceGroup, *, continuous: bool) -> Iterator[tuple[Step
     for step in group.program.steps:
         if step.constant or not moving.intersection(step.refs()):
             continue
-        reason = _obstacle(step, constants, continuous)
+        reason = _obstacle(group.program, step, constants, continuous)
         if reason is not None and (reason != "steps" or continuous):
             yield step, reason
         if reason != "steps":
@@ -104,7 +104,9 @@ class _Recorder:
         return pieces
 
 
-def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> str | None:
+def _obstacle(
+    program: Program, step: Step, constants: Mapping[str, Tensor], continuous: bool
+) -> str | None:
     """Why an operation cannot be followed, if it cannot."""
     rule = RULES[step.target]
     if rule.kind in ("smooth", "steps", "row function", "growth"):
@@ -116,7 +118,8 @@ def _obstacle(step: Step, constants: Mapping[str, Tensor], continuous: bool) -> 
     value = SimpleNamespace(shape=step.shape)
     known = {name: constants.get(name, value) for name in step.refs()}
     args, kwargs = step.bind(known)
-    return "jumps" if jumps(rule.lower(_Recorder(), *args, **kwargs)) else None
+    recorder: Any = _Recorder()
+    return "jumps" if jumps(program.lower(step, recorder, args, kwargs)) else None
 
 
 def jumps(pieces: Pieces) -> bool:

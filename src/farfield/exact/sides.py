@@ -291,7 +291,8 @@ def approached_jump(program: Program, constants: Mapping[str, Tensor]) -> Step |
             continue
         value = SimpleNamespace(shape=step.shape)
         args, kwargs = step.bind({name: constants.get(name, value) for name in step.refs()})
-        function = RULES[step.target].lower(_Recorder(), *args, **kwargs)
+        recorder: Any = _Recorder()
+        function = program.lower(step, recorder, args, kwargs)
         if isinstance(function, Smooth):
             approached = approached or function.settles is None
         elif any(_jumps_at(function, i) for i in range(len(function.thresholds))):

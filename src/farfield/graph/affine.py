@@ -13,18 +13,24 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from farfield.graph.ranges import COUNT, DIVISOR, FINITE, outside
+from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import RULES, Affine, Domain, Rule, V, copies, rule
 
 aten = torch.ops.aten
 
+SAME_SHAPES = "the same values in another shape"
 copies(
     aten.view.default,
     aten._unsafe_view.default,
+    by=torch.reshape,
+    summary=SAME_SHAPES,
+)
+copies(
     aten.squeeze.default,
     aten.squeeze.dim,
     aten.squeeze.dims,
     aten.unsqueeze.default,
-    summary="the same values in another shape",
+    summary=SAME_SHAPES,
 )
 copies(
     aten.permute.default,
@@ -145,7 +151,8 @@ def constant_pad_nd(domain: Domain[V], value: Any, pad: list[int], fill: float =
     padded: V = domain.affine(Affine(lambda t: F.pad(t, pad)), value)
     if fill == 0:
         return padded
-    frame = F.pad(value.new_zeros((1, *value.shape[1:])), pad, value=fill)
+    lead = row_dimensions(value)
+    frame = F.pad(value.new_zeros((*(1,) * lead, *value.shape[lead:])), pad, value=fill)
     return domain.affine(Affine(lambda t: t, offset=frame, terms=1), padded)
 
 
@@ -290,6 +297,16 @@ def _lifted(domain: Domain[V], constant: Tensor, shape: Sequence[int]) -> V:
     return domain.constant(constant.expand(torch.broadcast_shapes(constant.shape, tuple(shape))))
 
 
+def spread_over(domain: Domain[V], value: Any, other: Any) -> Any:
+    """A value as large as what it makes together with another value or a constant."""
+    lead = row_dimensions(value)
+    beside = other.shape[lead:] if len(other.shape) == len(value.shape) else other.shape
+    goal = torch.broadcast_shapes(value.shape[lead:], beside)
+    if tuple(goal) == tuple(value.shape[lead:]):
+        return value
+    return domain.affine(Affine(lambda t: t.expand(*t.shape[:lead], *goal)), value)
+
+
 def _sum(domain: Domain[V], left: V, right: V, sign: int) -> V:
     """``left + right`` or ``left - right``."""
     function = torch.add if sign > 0 else torch.sub
@@ -309,9 +326,7 @@ def _combine(domain: Domain[V], left: Any, right: Any, alpha: float) -> Any:
     if not _is_data(left) and alpha != 1:
         value = neg(domain, value)
     if isinstance(constant, Tensor):
-        shape = torch.broadcast_shapes(value.shape[1:], constant.shape[-(len(value.shape) - 1) :])
-        if shape != value.shape[1:]:
-            value = domain.affine(Affine(lambda t: t.expand(t.shape[0], *shape)), value)
+        value = spread_over(domain, value, constant)
     return domain.affine(Affine(lambda t: t, offset=constant, terms=1), value)
 
 

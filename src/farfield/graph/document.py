@@ -26,11 +26,13 @@ This page is generated from the rule table by `make docs`.
 A model is traced to ATen operations. Every operation below has a rule, so a model that uses
 nothing else is followed exactly; any other operation is refused by name, together with the module
 and the line it sits in, before anything is computed. So are parameters for which a rule is not
-true, such as a CELU with a negative `alpha`. Batch norm (evaluation mode) is folded into a
-scale and a shift; what makes probabilities at the end is taken off: softmaxes and sigmoids, also
-means of them. Comparisons, masks and `where` become `bend`, a piecewise-affine function of one
-number that may jump, and `choose`, one value or another. Products of two values that both depend on
-the input become `multiply`, `divide`, `multiply_matrices`, `add_product` and `contract`.
+true, such as a CELU with a negative `alpha`. Batch norm (evaluation mode) is folded into a scale
+and a shift, recurrent layers are written out; what makes probabilities at the end is taken off:
+softmaxes and sigmoids, also means of them. Comparisons, masks and `where` become `bend`, a
+piecewise-affine function of one number that may jump, and `choose`, one value or another. Products
+of two values that both depend on the input become `multiply`, `divide`, `multiply_matrices`,
+`add_product` and `contract`. A model that moves the rows of a batch about (transposed, folded into
+another dimension and unfolded) is read one row at a time.
 
 Networks with an operation of the last section are followed in series in falling powers of `t`
 ([theory.md](theory.md)); all others by slope and intercept alone.

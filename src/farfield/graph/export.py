@@ -33,17 +33,14 @@ KEPT_WHOLE = (
     aten.native_group_norm.default,
     aten.instance_norm.default,
     aten.rms_norm.default,
-    aten.scaled_dot_product_attention.default,
     aten.softmax.int,
     aten.log_softmax.int,
     aten._softmax.default,
     aten._log_softmax.default,
+    aten._safe_softmax.default,
     aten.batch_norm.default,
-    aten.glu.default,
     aten.logsumexp.default,
     aten.embedding.default,
-    aten.lstm.input,
-    aten.gru.input,
 )
 # Operations by which a model decides, or that its decisions are made of: numbers among their
 # arguments are rounded as the model rounds them, so that a tie is one here where it is one there.
@@ -119,13 +116,18 @@ def module_device(module: nn.Module) -> torch.device:
     return torch.device("cpu")
 
 
-def export_module(module: nn.Module, example: Tensor) -> ExportedProgram:
-    """Trace ``module`` in evaluation mode with a free batch size; the module stays as it was."""
+def export_module(module: nn.Module, example: Tensor, *, one_row: bool = False) -> ExportedProgram:
+    """Trace ``module`` in evaluation mode; the module stays as it was.
+
+    The batch size is free, unless the module is to be traced on a batch of exactly one row.
+    """
     rows = example.to(module_device(module), module_dtype(module, example.dtype))
-    rows = rows.expand(2, *rows.shape[1:]).contiguous() if len(rows) == 1 else rows
+    if len(rows) == 1 and not one_row:
+        rows = rows.expand(2, *rows.shape[1:]).contiguous()
+    shapes = None if one_row else ({0: Dim.AUTO},)
     try:
         with evaluation_mode(module), torch.no_grad(), quiet_export():
-            return torch.export.export(module, (rows,), dynamic_shapes=({0: Dim.AUTO},))
+            return torch.export.export(module, (rows,), dynamic_shapes=shapes)
     except Exception as error:  # torch.export documents no common base of what it raises
         raise CaptureError(
             f"torch.export could not trace {type(module).__name__} on an example of shape "
@@ -158,13 +160,14 @@ def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor]
     nodes = {node.name: node for node in exported.graph.nodes}
     steps = tuple(_step(node) for node in exported.graph.nodes if node.op == "call_function")
     shape = tuple(nodes[input_name].meta["val"].shape)
+    batched = shape[0] != 1
     program = Program(
         steps=steps,
         input=input_name,
         output=output,
         input_shape=_plain_shape(shape[1:]),
         output_shape=(_shape(nodes[output].meta["val"]) or ())[1:],
-        width=max(_row_size(node) for node in nodes.values()),
+        width=max(_row_size(node, batched) for node in nodes.values()),
     )
     return program, constants, names
 
@@ -287,14 +290,14 @@ def _source(node: torch.fx.Node) -> CodePlace:
     return CodePlace(module, line)
 
 
-def _row_size(node: torch.fx.Node) -> int:
+def _row_size(node: torch.fx.Node, batched: bool) -> int:
     value = node.meta.get("val")
     if node.op == "placeholder" and not _is_symbolic(value):
         return 1
     if not isinstance(value, Tensor) or value.ndim == 0:
         return 1
     size = 1
-    for length in value.shape[1:]:
+    for length in value.shape[1:] if batched else value.shape:
         size *= length if isinstance(length, int) else 1
     return size
 

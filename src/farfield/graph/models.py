@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +21,21 @@ import farfield.graph.products
 import farfield.graph.stepwise  # noqa: F401 - importing these registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.formats import listed, readable
-from farfield.graph.export import as_example, export_module, read_exported, stated_constants
-from farfield.graph.heads import Head, Member
-from farfield.graph.network import InstanceGroup, Network, join
+from farfield.graph.assemble import build, finish
+from farfield.graph.export import as_example, stated_constants
+from farfield.graph.network import Network, join
 from farfield.graph.onnx.reader import read_onnx
-from farfield.graph.outcome import agrees, check_logits, check_output, check_rows_apart
-from farfield.graph.program import Program, fold_constants, renamed
+from farfield.graph.outcome import agrees
 from farfield.graph.radial import is_radial, read_radial
-from farfield.graph.reading import Link, Reading
+from farfield.graph.reading import Reading
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.scikit.skops import load_skops
-from farfield.graph.simplify import simplify, without_head
+from farfield.graph.simplify import without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
+from farfield.graph.tracing import EXAMPLE_ROWS, Traced, read_program, trace
 from farfield.graph.trees.boosters import FILES, is_booster, read_booster, read_booster_file
 
-aten = torch.ops.aten
 DTYPES = (torch.float32, torch.float64)
-# An example shows the shape of an input; more rows would only cost time.
-EXAMPLE_ROWS = 4
 
 
 def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float64) -> Network:
@@ -91,8 +88,7 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
         network = _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
         return _named(network, model)
     if isinstance(model, ExportedProgram):
-        program, constants, _ = read_exported(model)
-        return _finish(program, constants, dtype, _fixed_rows(model))
+        return read_program(model, dtype)
     raise NotFollowed(
         f"cannot read a model of type {type(model).__name__} exactly; pass a torch.nn.Module, a "
         "list of them, a fitted classifier or Pipeline of scikit-learn, a model of XGBoost, "
@@ -114,10 +110,10 @@ def _capture_file(path: Path, example: Any, dtype: torch.dtype) -> Network:
 def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network:
     """Make a network of what a reader wrote."""
     if reading.link == "softmax":
-        network = _finish(reading.program, reading.constants, dtype)
+        network = finish(reading.program, reading.constants, dtype)
     else:
         program = without_head(reading.program)
-        network = _build(program, reading.constants, "none", dtype, link=reading.link)
+        network = build(program, reading.constants, "none", dtype, link=reading.link)
     names = [column.name for column in reading.columns or ()]
     network = replace(
         network,
@@ -165,10 +161,10 @@ def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
     rows = None if example is None else as_example(example)
     reading = read_onnx(path, None if rows is None else tuple(rows.shape[1:]))
     if reading.link == "softmax":
-        network = _finish(reading.program, reading.constants, dtype)
+        network = finish(reading.program, reading.constants, dtype)
     else:
         program = without_head(reading.program)
-        network = _build(program, reading.constants, "none", dtype, link=reading.link)
+        network = build(program, reading.constants, "none", dtype, link=reading.link)
     notes = [*network.notes, *reading.notes]
     labels = reading.labels
     if labels is not None and len(labels) != network.classes:
@@ -229,7 +225,7 @@ def _capture_modules(
         lent = None if first is None else stated_constants(module, first.names)
         network = None
         if first is not None and lent is not None and repr(module) == repr(modules[0]):
-            network = _build(first.members[0].program, lent, first.head, dtype)
+            network = build(first.members[0].program, lent, first.head, dtype)
             network = network if agrees(network, module, rows) else None
         if network is None:
             traced = trace(module, rows, dtype=dtype)
@@ -237,137 +233,3 @@ def _capture_modules(
             first = traced if first is None and len(traced.members) == 1 else first
         networks.append(network)
     return networks[0] if len(networks) == 1 else join(networks)
-
-
-@dataclass(frozen=True, eq=False)
-class Traced:
-    """A module, read once.
-
-    Attributes:
-        network: What it is to analyses.
-        program: Its own operations, one by one.
-        constants: Its own weights, by name.
-        names: What the module calls them.
-        head: What was taken off at its end.
-        members: The members of a mean, without it.
-    """
-
-    network: Network
-    program: Program
-    constants: Mapping[str, Tensor]
-    names: Mapping[str, str]
-    head: Head
-    members: Sequence[Member]
-
-
-def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.float64) -> Traced:
-    """Capture a module, and keep the program that it was read from.
-
-    Args:
-        module: The module.
-        example: One batch of inputs.
-        dtype: The floating-point type of the analysis.
-
-    Raises:
-        CaptureError: If it cannot be read.
-    """
-    rows = as_example(example)[:EXAMPLE_ROWS]
-    exported = export_module(module, rows)
-    program, constants, names = read_exported(exported)
-    head, members = simplify(program, constants, _fixed_rows(exported))
-    network = _mixture(members, constants, head, dtype)
-    if not agrees(network, module, rows):
-        raise CaptureError(
-            f"the captured {type(module).__name__} gives other numbers than the model on the "
-            "example; its forward() probably uses random numbers or changes its state"
-        )
-    return Traced(network, program, constants, names, head, members)
-
-
-def _fixed_rows(exported: ExportedProgram) -> int:
-    """The batch size that an exported program was traced with, 0 if it is free."""
-    inputs = set(exported.graph_signature.user_inputs)
-    for node in exported.graph.nodes:
-        if node.op == "placeholder" and node.name in inputs:
-            first = node.meta["val"].shape[0]
-            return first if isinstance(first, int) else 0
-    return 0
-
-
-def _finish(
-    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, fixed_rows: int = 0
-) -> Network:
-    head, members = simplify(program, constants, fixed_rows)
-    return _mixture(members, constants, head, dtype)
-
-
-def _mixture(
-    members: Sequence[Member], constants: Mapping[str, Tensor], head: Head, dtype: torch.dtype
-) -> Network:
-    """Make every member an instance, as often as it counts; refuse probabilities among logits."""
-    if len(members) == 1:
-        network = _build(members[0].program, constants, head, dtype)
-        if head == "none":
-            check_logits(network)
-        return network
-    networks = [_build(each.program, constants, head, dtype, alike=True) for each in members]
-    repeated = [
-        network for network, each in zip(networks, members, strict=True) for _ in range(each.times)
-    ]
-    weighed = "" if len(repeated) == len(members) else ", those with larger weights several times"
-    note = f"the model is a mean of {len(members)} members, read as its instances{weighed}"
-    joined = join(repeated)
-    return replace(joined, notes=(note, *joined.notes))
-
-
-def _positions(program: Program) -> set[str]:
-    """The constants that say where values stand; whole numbers and masks elsewhere are factors."""
-    return {
-        name
-        for step in program.steps
-        if step.constant or step.target in (aten.index.Tensor, aten.index_select.default)
-        for name in step.refs()
-    }
-
-
-def _build(
-    program: Program,
-    constants: Mapping[str, Tensor],
-    head: Head,
-    dtype: torch.dtype,
-    *,
-    alike: bool = False,
-    link: Link = "softmax",
-) -> Network:
-    """Bring the weights to the analysis type, fold what is constant, and check the outcome.
-
-    ``alike`` names steps and weights by their order, so that members of one make are told as such.
-    """
-    for name, tensor in constants.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise CaptureError(
-                f"the model's weight {name} holds NaN or infinite numbers; it cannot be analysed"
-            )
-    weights = {
-        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
-        for name, tensor in constants.items()
-    }
-    with torch.no_grad():
-        folded, values = fold_constants(program, weights)
-    if alike:
-        folded, values = renamed(folded, values)
-    positions = _positions(folded)
-    values = {
-        name: value if name in positions else value.to(dtype) for name, value in values.items()
-    }
-    device = next((value.device for value in constants.values()), torch.device("cpu"))
-    one_logit = check_output(folded)
-    check_rows_apart(folded, values, dtype, device)
-    classes = 2 if one_logit else folded.output_shape[0]
-    notes = []
-    if head != "none":
-        notes.append(f"the model's final {head} was taken off; logits are what it was applied to")
-    if one_logit:
-        notes.append("one logit f is read as the two logits (0, f)")
-    group = InstanceGroup.of(folded, [values])
-    return Network((group,), classes, one_logit, head, dtype, device, tuple(notes), link=link)

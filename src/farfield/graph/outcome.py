@@ -104,22 +104,27 @@ def _is_cut_off(program: Program) -> bool:
     )
 
 
-def agrees(network: Network, module: nn.Module, rows: Tensor) -> bool:
+def agrees(network: Network, module: nn.Module, rows: Tensor, *, one_by_one: bool = False) -> bool:
     """Whether the captured network gives the module's own numbers.
 
-    On the example, and on as many random rows: an example of zeros would hide a difference.
+    On the example, and on as many random rows: an example of zeros would hide a difference. All of
+    them in one batch, unless the module is to be asked one by one.
     """
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(rows.shape, generator=generator).to(rows)
     own = torch.cat([rows, noise]).to(module_device(module), module_dtype(module, rows.dtype))
     with torch.no_grad(), evaluation_mode(module):
-        expected = module(own).to(network.dtype)
+        batches = own.split(1) if one_by_one else [own]
+        answers = [module(batch) for batch in batches]
+    if any(answer.numel() % len(batch) for answer, batch in zip(answers, batches, strict=True)):
+        return False
+    answers = [a.reshape(len(batch), -1) for a, batch in zip(answers, batches, strict=True)]
+    expected = torch.cat(answers).to(network.dtype)
     if not bool(torch.isfinite(expected[: len(rows)]).all()):
         raise CaptureError(
             f"{type(module).__name__} returns NaN or infinite numbers on the example; pass rows "
             "like those it was trained on"
         )
-    expected = expected.reshape(len(own), -1)
     got = _returned(network, own.to(network.dtype))
     if network.one_logit and expected.shape[1] == 1:
         got = got[:, 1:]

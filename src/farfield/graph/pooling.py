@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.graph.affine import spread_over
 from farfield.graph.rules import RULES, Affine, Domain, Rule, V, rule
 
 aten = torch.ops.aten
@@ -234,18 +235,12 @@ def min_dim(domain: Domain[V], value: V, dim: int, keepdim: bool = False) -> tup
 
 def _extreme(domain: Domain[V], left: Any, right: Any, sign: int) -> V:
     pair = []
-    shape = (
-        torch.broadcast_shapes(left.shape[1:], right.shape[1:])
-        if (not isinstance(left, Tensor) and not isinstance(right, Tensor))
-        else None
-    )
     for item, other in ((left, right), (right, left)):
         if isinstance(item, Tensor):
             rows = item.expand(torch.broadcast_shapes(item.shape, other.shape))
             pair.append(domain.constant(rows))
         else:
-            goal = shape or torch.broadcast_shapes(item.shape, other.shape)[1:]
-            pair.append(domain.affine(Affine(lambda t, g=goal: t.expand(t.shape[0], *g)), item))
+            pair.append(spread_over(domain, item, other))
     return domain.largest(pair, sign)
 
 

@@ -7,7 +7,7 @@ another reading of the same model: plain tensors give its logits, germs give it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -15,11 +15,18 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from farfield.graph.rowwise import lower_rowwise
 from farfield.graph.rules import RULES, Domain
 
 V = TypeVar("V")
-SIZE = torch.ops.aten.sym_size.int
+aten = torch.ops.aten
+SIZE = aten.sym_size.int
 FREE = -1
+# Mapped over rows, a value may lie in memory in another order than when it was traced.
+COPIED: dict[Any, Callable[..., Any]] = {
+    aten.view.default: torch.reshape,
+    aten._unsafe_view.default: torch.reshape,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,8 @@ class Program:
     """Steps from one input to one output.
 
     ``width`` is the largest number of elements that any value holds per row of input: the unit
-    in which chunks are measured.
+    in which chunks are measured. The steps of a ``per_row`` program speak of one row, without a
+    dimension for the others; elsewhere rows come first.
     """
 
     steps: tuple[Step, ...]
@@ -128,6 +136,20 @@ class Program:
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
     width: int
+    per_row: bool = False
+
+    def function(self, step: Step) -> Callable[..., Any]:
+        """What one of the steps does to plain tensors."""
+        return COPIED.get(step.target, step.target) if self.per_row else step.target
+
+    def lower(
+        self, step: Step, domain: Domain[V], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Apply the rule of one of the steps to values."""
+        rule = RULES[step.target].lower
+        if self.per_row:
+            return lower_rowwise(rule, domain, args, kwargs)
+        return rule(domain, *args, **kwargs)
 
     def with_steps(self, steps: tuple[Step, ...], output: str | None = None) -> Program:
         """Give the same program other steps."""
@@ -139,7 +161,7 @@ class Program:
             (step.name, str(step.target), repr(step.args), repr(sorted(step.kwargs.items())))
             for step in self.steps
         )
-        return steps, self.input, self.output, self.input_shape
+        return steps, self.input, self.output, self.input_shape, self.per_row
 
     @cached_property
     def last_uses(self) -> list[tuple[str, ...]]:
@@ -173,7 +195,7 @@ def walk(
         elif step.constant:
             environment[step.name] = step.target(*args, **kwargs)
         else:
-            environment[step.name] = RULES[step.target].lower(domain, *args, **kwargs)
+            environment[step.name] = program.lower(step, domain, args, kwargs)
         if look is not None:
             look(step, environment[step.name])
         for name in freed:
@@ -184,10 +206,17 @@ def walk(
 
 def forward(program: Program, rows: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
     """Evaluate ``program`` on plain tensors with the operations themselves."""
+    if program.per_row:
+        mapped: Tensor = torch.vmap(lambda row: _run(program, row, constants))(rows)
+        return mapped
+    return _run(program, rows, constants)
+
+
+def _run(program: Program, rows: Tensor, constants: Mapping[str, Tensor]) -> Tensor:
     environment: dict[str, Any] = {**constants, program.input: rows}
     for step, freed in zip(program.steps, program.last_uses, strict=True):
         args, kwargs = step.bind(environment)
-        environment[step.name] = step.target(*args, **kwargs)
+        environment[step.name] = program.function(step)(*args, **kwargs)
         for name in freed:
             del environment[name]
     result = environment[program.output]

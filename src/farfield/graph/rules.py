@@ -387,11 +387,16 @@ def rule(
     return register
 
 
-def copies(*targets: Any, summary: str) -> None:
-    """Register operations that only move values: one line covers a family."""
+def copies(*targets: Any, summary: str, by: Callable[..., Tensor] | None = None) -> None:
+    """Register operations that only move values: one line covers a family.
+
+    ``by`` does the same where that is to be done otherwise than by the operation itself.
+    """
     for target in targets:
 
-        def lower(domain: Domain[V], value: V, *args: Any, _target: Any = target, **kw: Any) -> V:
-            return domain.affine(Affine(lambda rows: _target(rows, *args, **kw)), value)
+        def lower(
+            domain: Domain[V], value: V, *args: Any, _move: Any = by or target, **kw: Any
+        ) -> V:
+            return domain.affine(Affine(lambda rows: _move(rows, *args, **kw)), value)
 
         RULES[target] = Rule("copy", lower, summary)

@@ -3,7 +3,7 @@
 * Steps that the output does not need are dropped.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
 * Activations that are written out are put together again; conversions between float types become
-  no-ops.
+  no-ops, and a softmax that looks out for rows of minus infinity becomes one that need not.
 * Comparisons, masks and ``where`` become piecewise-affine functions and choices.
 * Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,25 +20,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from farfield.errors import SAMPLED, CaptureError, UnsupportedOperation
+from farfield.errors import CaptureError
 from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.masks import read_masks
+from farfield.graph.one_row import one_row
 from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.products import read_products
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.recognise import recognise
+from farfield.graph.refusals import MOVES, PRODUCT, Refused, refuse
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
-# Where a step stands in Python: the model is somebody's own code, and a rule could be added.
-OWN_CODE = re.compile(r"\.py:\d+$")
 
 
 def simplify(
-    program: Program, constants: Mapping[str, Tensor], rows: int = 0
+    program: Program, constants: Mapping[str, Tensor], rows: int = 0, *, per_row: bool = False
 ) -> tuple[Head, tuple[Member, ...]]:
     """Rewrite a traced program, take off its head, and check every operation.
 
@@ -47,22 +46,25 @@ def simplify(
         program: As traced.
         constants: Its weights; those of a mixture say what its members are.
         rows: The batch size of a program that was traced with a fixed one, else 0.
+        per_row: Whether rows are to be read one at a time; then that batch size is 1.
 
     Returns:
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _fold_batch_norm(_prune(program))
-    program = program.with_steps(recognise(program.steps, constants, program.output))
-    program = fold_padding(program)
-    program = read_masks(taint(program), constants)
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
+    program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
+    program = program.with_steps(recognise(program.steps, constants, program.output))
+    program = read_masks(taint(fold_padding(program)), constants)
     head, members = take_off(_prune(program), constants)
     members = tuple(
         replace(each, program=read_products(taint(_prune(each.program)))) for each in members
     )
     together = {step.name: step for each in members for step in each.program.steps}
     check(program.with_steps(tuple(together.values())), fixed_rows=bool(rows))
+    if per_row:
+        members = tuple(replace(each, program=taint(one_row(each.program))) for each in members)
     return head, tuple(replace(each, program=_plain(each.program)) for each in members)
 
 
@@ -134,6 +136,13 @@ def _scale_and_shift(step: Step) -> list[Step]:
     return steps
 
 
+def _plain_softmax(step: Step) -> Step:
+    """Read attention's softmax, which only differs where all of a row is minus infinity."""
+    if step.target is not aten._safe_softmax.default:
+        return step
+    return replace(step, target=aten.softmax.int, args=step.args[:2], kwargs={})
+
+
 def _free_rows(step: Step, rows: int) -> Step:
     """Free the number of rows in a program that was traced with a fixed one."""
     if step.shape is not None and step.shape[:1] == (rows,):
@@ -166,23 +175,11 @@ def check(program: Program, *, fixed_rows: bool = False) -> None:
     """
     varying = {program.input} | {step.name for step in program.steps if not step.constant}
     made = {step.name: step for step in program.steps}
-    problems = [
-        (step.operation, reason, str(step.source))
+    refuse(
+        Refused.of(step, reason)
         for step in program.steps
         if not step.constant and (reason := _problem(step, varying, made, fixed_rows)) is not None
-    ]
-    if not problems:
-        return
-    width = max(len(operation) for operation, _, _ in problems)
-    lines = [
-        f"  {operation:<{width}}  in {where}" + (f": {reason}" if reason else "")
-        for operation, reason, where in problems
-    ]
-    count = f"{len(problems)} operation{'s have' if len(problems) > 1 else ' has'}"
-    advice = SAMPLED
-    if any(OWN_CODE.search(where) for _, _, where in problems):
-        advice = f"docs/rules.md says what is supported and how to add a rule. {SAMPLED}"
-    raise UnsupportedOperation(f"{count} no rule at infinity:\n" + "\n".join(lines), advice)
+    )
 
 
 def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: bool) -> str | None:
@@ -198,7 +195,7 @@ def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: b
     if rule.data is not None and any(place not in rule.data for place in found):
         return "a weight or a position depends on the input"
     if len(found) > 1 and not rule.together:
-        return "a product of values that both depend on the input"
+        return PRODUCT
     if step.target is operator.getitem and step.args[1] == 1:
         producer = made.get(step.args[0].name)
         if producer is not None and producer.target in WITH_POSITIONS:
@@ -212,7 +209,7 @@ def _lost_rows(step: Step, fixed_rows: bool) -> str | None:
     if fixed_rows or step.shape is None or (step.shape.count(FREE) == 1 and step.shape[0] == FREE):
         return None
     shape = tuple("rows" if length == FREE else length for length in step.shape)
-    return f"moves, mixes or drops the rows of the batch (its result has shape {shape})"
+    return f"{MOVES} (its result has shape {shape})"
 
 
 def _names(tree: Any) -> list[str]:

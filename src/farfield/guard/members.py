@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from farfield.errors import CaptureError, InputError
 from farfield.graph.export import evaluation_mode, module_dtype
-from farfield.graph.models import capture, trace
+from farfield.graph.models import capture
 from farfield.graph.network import Label, Network
 from farfield.graph.radial import is_radial
+from farfield.graph.tracing import trace
 from farfield.guard.program_module import (
     ProgramModule,
     instance_modules,

@@ -64,6 +64,7 @@ def program_to_json(program: Program) -> dict[str, Any]:
         "input_shape": list(program.input_shape),
         "output_shape": list(program.output_shape),
         "width": program.width,
+        "per_row": program.per_row,
         "steps": [
             {
                 "name": step.name,
@@ -111,6 +112,7 @@ def program_from_json(data: dict[str, Any]) -> Program:
             tuple(data["input_shape"]),
             tuple(data["output_shape"]),
             int(data["width"]),
+            bool(data.get("per_row", False)),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InputError):

@@ -57,6 +57,13 @@ class ProgramModule(nn.Module):
         return output, feature
 
     def _run(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        if not self.program.per_row:
+            return self._steps(rows)
+        if self.feature is None:
+            return torch.vmap(lambda row: self._steps(row)[0])(rows), None
+        return torch.vmap(self._steps)(rows)
+
+    def _steps(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         environment: dict[str, Any] = {**self.weights(), self.program.input: rows}
         feature: Tensor | None = None
         for step, freed in zip(self.program.steps, self.program.last_uses, strict=True):
@@ -64,7 +71,7 @@ class ProgramModule(nn.Module):
             if step.target is SIZE:
                 environment[step.name] = args[0].shape[args[1]]
             else:
-                environment[step.name] = step.target(*args, **kwargs)
+                environment[step.name] = self.program.function(step)(*args, **kwargs)
             if step.name == self.feature:
                 feature = environment[step.name]
             for name in freed:

@@ -22,7 +22,6 @@ from farfield.exact.ray.kinked import plain_kernel
 from farfield.exact.ray.knots import Trace, together
 from farfield.exact.ray.line_domain import Ends, LeftRange, LineDomain, TooLarge
 from farfield.graph.program import SIZE, Program, Step
-from farfield.graph.rules import RULES
 
 CONVOLUTION = torch.ops.aten.convolution.default
 # How many numbers one trace may hold: a few copies of it stay within the cache and the memory.
@@ -141,8 +140,9 @@ class LineWalk:
             if name not in known:
                 known[name] = self._constant(name, rows)
         args, kwargs = step.bind(known)
-        self.domain.kernel = plain_kernel(args) if step.target is CONVOLUTION else None
-        return RULES[step.target].lower(self.domain, *args, **kwargs)
+        plain = step.target is CONVOLUTION and not self.program.per_row
+        self.domain.kernel = plain_kernel(args) if plain else None
+        return self.program.lower(step, self.domain, args, kwargs)
 
     def _constant(self, name: str, rows: int) -> Any:
         """A weight, or what is computed from the number of rows."""

@@ -78,8 +78,8 @@ class WindowWalk:
                 if step is last and RULES[step.target].kind == "affine":
                     self._shake(values, step.refs())
                 args, kwargs = step.bind(values)
-                domain.local = locality(step, args)
-                values[step.name] = RULES[step.target].lower(domain, *args, **kwargs)
+                domain.local = None if self.program.per_row else locality(step, args)
+                values[step.name] = self.program.lower(step, domain, args, kwargs)
             for name in freed:
                 del values[name]
         result: Enclosure = values[self.program.output]

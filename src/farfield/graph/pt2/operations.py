@@ -64,6 +64,8 @@ TAKEN_APART = (
     *(aten.clamp_min_.default, aten.clamp_max_.default, aten.dropout_.default),
     *(aten.feature_dropout_.default, aten.add_.Tensor, aten.sub_.Tensor, aten.mul_.Tensor),
     *(aten.div_.Tensor, aten.squeeze_.dim, aten.unsqueeze_.default),
+    *(aten.lstm.input, aten.gru.input, aten.rnn_relu.input, aten.rnn_tanh.input),
+    *(aten.scaled_dot_product_attention.default, aten.glu.default),
 )
 # Arithmetic on sizes.
 ON_SIZES = {
@@ -76,7 +78,9 @@ CONVOLUTIONS = (
     *(aten.conv1d, aten.conv2d, aten.conv3d, aten.convolution),
     *(aten.conv_transpose1d, aten.conv_transpose2d, aten.conv_transpose3d),
 )
-RECURRENT = (aten.lstm, aten.gru, aten.scaled_dot_product_attention)
+RECURRENT = (
+    *(aten.lstm, aten.gru, aten.rnn_relu, aten.rnn_tanh, aten.scaled_dot_product_attention),
+)
 
 
 def operations() -> dict[str, Callable[..., Any]]:

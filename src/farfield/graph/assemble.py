@@ -1,0 +1,97 @@
+"""From a program to a network: weights in one type, constants folded, the outcome checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from farfield.errors import CaptureError
+from farfield.graph.heads import Head, Member
+from farfield.graph.network import InstanceGroup, Network, join
+from farfield.graph.outcome import check_logits, check_output, check_rows_apart
+from farfield.graph.program import Program, fold_constants, renamed
+from farfield.graph.reading import Link
+from farfield.graph.simplify import simplify
+
+aten = torch.ops.aten
+
+
+def finish(program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype) -> Network:
+    """Make a network of a program as it was read."""
+    head, members = simplify(program, constants)
+    return mixture(members, constants, head, dtype)
+
+
+def mixture(
+    members: Sequence[Member], constants: Mapping[str, Tensor], head: Head, dtype: torch.dtype
+) -> Network:
+    """Make every member an instance, as often as it counts; refuse probabilities among logits."""
+    if len(members) == 1:
+        network = build(members[0].program, constants, head, dtype)
+        if head == "none":
+            check_logits(network)
+        return network
+    networks = [build(each.program, constants, head, dtype, alike=True) for each in members]
+    repeated = [
+        network for network, each in zip(networks, members, strict=True) for _ in range(each.times)
+    ]
+    weighed = "" if len(repeated) == len(members) else ", those with larger weights several times"
+    note = f"the model is a mean of {len(members)} members, read as its instances{weighed}"
+    joined = join(repeated)
+    return replace(joined, notes=(note, *joined.notes))
+
+
+def _positions(program: Program) -> set[str]:
+    """The constants that say where values stand; whole numbers and masks elsewhere are factors."""
+    return {
+        name
+        for step in program.steps
+        if step.constant or step.target in (aten.index.Tensor, aten.index_select.default)
+        for name in step.refs()
+    }
+
+
+def build(
+    program: Program,
+    constants: Mapping[str, Tensor],
+    head: Head,
+    dtype: torch.dtype,
+    *,
+    alike: bool = False,
+    link: Link = "softmax",
+) -> Network:
+    """Bring the weights to the analysis type, fold what is constant, and check the outcome.
+
+    ``alike`` names steps and weights by their order, so that members of one make are told as such.
+    """
+    for name, tensor in constants.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise CaptureError(
+                f"the model's weight {name} holds NaN or infinite numbers; it cannot be analysed"
+            )
+    weights = {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in constants.items()
+    }
+    with torch.no_grad():
+        folded, values = fold_constants(program, weights)
+    if alike:
+        folded, values = renamed(folded, values)
+    positions = _positions(folded)
+    values = {
+        name: value if name in positions else value.to(dtype) for name, value in values.items()
+    }
+    device = next((value.device for value in constants.values()), torch.device("cpu"))
+    one_logit = check_output(folded)
+    check_rows_apart(folded, values, dtype, device)
+    classes = 2 if one_logit else folded.output_shape[0]
+    notes = []
+    if head != "none":
+        notes.append(f"the model's final {head} was taken off; logits are what it was applied to")
+    if one_logit:
+        notes.append("one logit f is read as the two logits (0, f)")
+    group = InstanceGroup.of(folded, [values])
+    return Network((group,), classes, one_logit, head, dtype, device, tuple(notes), link=link)

@@ -1,0 +1,192 @@
+"""Modules, traced to networks: all rows of a batch at once, or one at a time where that must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from farfield.errors import CaptureError, UnsupportedOperation
+from farfield.graph.assemble import mixture
+from farfield.graph.export import as_example, export_module, read_exported
+from farfield.graph.heads import Head, Member
+from farfield.graph.network import Network
+from farfield.graph.one_row import one_row
+from farfield.graph.outcome import agrees
+from farfield.graph.program import Program
+from farfield.graph.refusals import RowsMoved
+from farfield.graph.simplify import simplify
+
+# An example shows the shape of an input; more rows would only cost time.
+EXAMPLE_ROWS = 4
+INFLUENCE = (
+    "rows of a batch influence one another in {}: it answers otherwise when they are asked one by "
+    "one, so a single ray cannot be followed; normalise with running statistics"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A module, read once.
+
+    Attributes:
+        network: What it is to analyses.
+        program: Its own operations, one by one.
+        constants: Its own weights, by name.
+        names: What the module calls them.
+        head: What was taken off at its end.
+        members: The members of a mean, without it.
+    """
+
+    network: Network
+    program: Program
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+    head: Head
+    members: Sequence[Member]
+
+    @property
+    def per_row(self) -> bool:
+        """Whether rows are read one at a time."""
+        return self.members[0].program.per_row
+
+
+def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.float64) -> Traced:
+    """Capture a module, and keep the program that it was read from.
+
+    Args:
+        module: The module.
+        example: One batch of inputs.
+        dtype: The floating-point type of the analysis.
+
+    Raises:
+        CaptureError: If it cannot be read.
+    """
+    rows = as_example(example)[:EXAMPLE_ROWS]
+    free: _Export | None = None
+    try:
+        free = _Export.of(module, rows)
+        found = free.traced(dtype)
+    except CaptureError as error:
+        if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
+            raise
+        found = _row_by_row(module, rows, dtype, error, free)
+    if agrees(found.network, module, rows):
+        return found
+    if found.per_row and agrees(found.network, module, rows, one_by_one=True):
+        raise CaptureError(INFLUENCE.format(type(module).__name__))
+    raise CaptureError(
+        f"the captured {type(module).__name__} gives other numbers than the model on the "
+        "example; its forward() probably uses random numbers or changes its state"
+    )
+
+
+def _row_by_row(
+    module: nn.Module,
+    rows: Tensor,
+    dtype: torch.dtype,
+    error: CaptureError,
+    free: _Export | None,
+) -> Traced:
+    """Trace a batch of one row, where a whole batch cannot be followed for the given reason."""
+    try:
+        single = _Export.of(module, rows[:1], per_row=True)
+        if not single.has_rows:
+            raise error
+        found = single.traced(dtype)
+    except CaptureError as second:
+        known = isinstance(second, UnsupportedOperation) or isinstance(error, RowsMoved)
+        raise (second if known else error) from None
+    if free is None:
+        return found
+    # What the model itself computes is told as it stands, rows and all.
+    return replace(found, program=free.program, constants=free.constants)
+
+
+def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
+    """Make a network of what was exported before: all rows at once, or else one at a time.
+
+    Raises:
+        CaptureError: If it cannot be read.
+    """
+    whole = _Export.given(exported)
+    try:
+        return whole.traced(dtype).network
+    except CaptureError as error:
+        if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
+            raise
+        if whole.rows > 1:
+            raise
+        if whole.rows == 1:
+            single = replace(whole, per_row=True)
+            if not single.has_rows:
+                raise
+            return single.traced(dtype).network
+        row = torch.zeros(1, *whole.program.input_shape, dtype=whole.floating)
+        found = _row_by_row(exported.module(check_guards=False), row, dtype, error, whole)
+    if not agrees(
+        found.network, exported.module(check_guards=False), row.expand(2, *row.shape[1:])
+    ):
+        raise CaptureError(INFLUENCE.format("the exported program"))
+    return found.network
+
+
+@dataclass(frozen=True, eq=False)
+class _Export:
+    """What PyTorch made of a module.
+
+    Attributes:
+        program: Its operations.
+        constants: Its weights, by name.
+        names: What the module calls them.
+        rows: The batch size that it was traced with; 0 if that is free.
+        per_row: Whether rows are to be read one at a time.
+    """
+
+    program: Program
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+    rows: int
+    per_row: bool
+
+    @classmethod
+    def of(cls, module: nn.Module, rows: Tensor, *, per_row: bool = False) -> _Export:
+        """Trace a module."""
+        return cls.given(export_module(module, rows, one_row=per_row), per_row=per_row)
+
+    @classmethod
+    def given(cls, exported: ExportedProgram, *, per_row: bool = False) -> _Export:
+        """Read what was traced."""
+        return cls(*read_exported(exported), _fixed_rows(exported), per_row)
+
+    @property
+    def floating(self) -> torch.dtype:
+        """The floating-point type of the weights; single precision without any."""
+        kinds = (each.dtype for each in self.constants.values() if each.is_floating_point())
+        return next(kinds, torch.float32)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the output of a batch of one has one row."""
+        shapes = {step.name: step.shape for step in self.program.steps}
+        return (shapes.get(self.program.output) or (1,))[:1] == (1,)
+
+    def traced(self, dtype: torch.dtype) -> Traced:
+        """Simplify what was traced, and make a network of it."""
+        head, members = simplify(self.program, self.constants, self.rows, per_row=self.per_row)
+        network = mixture(members, self.constants, head, dtype)
+        program = one_row(self.program) if self.per_row else self.program
+        return Traced(network, program, self.constants, self.names, head, members)
+
+
+def _fixed_rows(exported: ExportedProgram) -> int:
+    """The batch size that an exported program was traced with, 0 if it is free."""
+    inputs = set(exported.graph_signature.user_inputs)
+    for node in exported.graph.nodes:
+        if node.op == "placeholder" and node.name in inputs:
+            first = node.meta["val"].shape[0]
+            return first if isinstance(first, int) else 0
+    return 0

@@ -1,0 +1,154 @@
+"""Models that move the rows of a batch about: read one row at a time, by every analysis."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import nn
+
+import farfield as ff
+from farfield.errors import CaptureError, UnsupportedOperation
+from oracles import germ_by_floats
+from saved_programs import check_saved
+
+
+class Model(nn.Module):
+    """Two layers, and whatever is done with them."""
+
+    def __init__(self, how, units=8, inputs=4):
+        super().__init__()
+        self.how = how
+        torch.manual_seed(1)
+        self.first, self.last = nn.Linear(inputs, units), nn.Linear(units, 3)
+        self.recurrent = nn.RNN(inputs, units, 2, nonlinearity="relu")
+        self.token = nn.Parameter(torch.randn(1, 1, units))
+        self.places = nn.Parameter(torch.randn(6, 1, units))
+        self.double().eval()
+
+    def forward(self, x):
+        return self.how(self, x)
+
+
+def with_token(self, x):
+    """A token for every row, before the others; places are added."""
+    tokens = torch.cat([self.token.expand(-1, len(x), -1), self.first(x).transpose(0, 1)])
+    return self.last(F.relu(tokens + self.places).sum(0))
+
+
+MOVED = {
+    "transposed": ((4,), lambda self, x: self.last(F.relu(self.first(x).t()).t())),
+    "stacked": ((4,), lambda self, x: torch.stack([self.last(self.first(x).relu())] * 2).mean(0)),
+    "sequence-first": (
+        (5, 4),
+        lambda self, x: self.last(F.relu(self.first(x.transpose(0, 1)))).mean(0),
+    ),
+    "recurrent": ((5, 4), lambda self, x: self.last(self.recurrent(x.transpose(0, 1))[0][-1])),
+    "token": ((5, 4), with_token),
+    "pooled": (
+        (8, 4),
+        lambda self, x: self.last(
+            F.max_pool1d(F.pad(self.first(x).permute(1, 2, 0), (0, 0)), 1).amax(0).t()
+        ),
+    ),
+    "windows-over-the-edge": (
+        (5, 4),
+        lambda self, x: self.last(F.max_pool1d(self.first(x).permute(1, 0, 2), 3, 1, 1).amax(0)),
+    ),
+    "larger-of-a-row-and-a-table": (
+        (4,),
+        lambda self, x: self.last(torch.maximum(self.first(x), self.places).sum(0)),
+    ),
+    "framed": (
+        (4,),
+        lambda self, x: self.last(F.pad(self.first(x), (0, 0, 1, 0), value=2.0).amax(0, True)),
+    ),
+}
+# The last of them sees a frame of its own only on a single row: its rows influence one another.
+FAITHFUL = [name for name in MOVED if name != "framed"]
+
+
+def rays(shape, count=6):
+    generator = torch.Generator().manual_seed(0)
+    origin, direction = torch.randn(2, count, *shape, generator=generator, dtype=torch.float64)
+    return origin, direction
+
+
+@pytest.fixture(scope="module", params=FAITHFUL)
+def moved(request):
+    shape, how = MOVED[request.param]
+    module = Model(how)
+    return module, ff.capture(module, rays(shape)[0])
+
+
+def test_germs_equal_two_evaluations_far_out(moved):
+    module, network = moved
+    assert network.groups[0].program.per_row
+    origin, direction = rays(network.input_shape)
+    slope, intercept = germ_by_floats(module, origin, direction, 1e7)
+    for certify in (False, True):
+        far = ff.at_infinity(network, origin, direction, certify=certify)
+        torch.testing.assert_close(far.slope[0], slope, rtol=1e-6, atol=2e-6)
+        torch.testing.assert_close(far.intercept[0], intercept, rtol=1e-5, atol=2e-5)
+    assert bool(far.certified.all())
+
+
+def test_whole_rays_and_regions_agree_with_the_model(moved):
+    module, network = moved
+    (origin, *_), (direction, *_) = rays(network.input_shape)
+    line = ff.along(network, origin[None], direction[None])[0]
+    for t in (0.0, 0.7, 3.0, 50.0):
+        expected = module((origin + t * direction)[None])
+        torch.testing.assert_close(line.logits_at(t).reshape(1, 3), expected.detach())
+    region = ff.linearize(network, origin[None])
+    affine = region.V[0] @ origin.flatten() + region.a[0]
+    torch.testing.assert_close(affine, module(origin[None])[0].detach())
+    slope = torch.autograd.functional.jacobian(lambda x: module(x[None])[0], origin)
+    torch.testing.assert_close(region.V[0], slope.flatten(1))
+
+
+def test_instances_of_one_make_are_walked_together():
+    shape, how = MOVED["sequence-first"]
+    one, other = Model(how), Model(how)
+    nn.init.normal_(other.first.weight)
+    network = ff.capture([one, other], rays(shape)[0])
+    assert len(network.groups) == 1
+    origin, direction = rays(shape)
+    far = ff.at_infinity(network, origin, direction)
+    for place, module in enumerate((one, other)):
+        slope, _ = germ_by_floats(module, origin, direction, 1e7)
+        torch.testing.assert_close(far.slope[place], slope, rtol=1e-6, atol=2e-6)
+
+
+def test_rows_that_stay_where_they_are_keep_the_plain_walk():
+    network = ff.capture(
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), np.zeros((1, 4))
+    )
+    assert not network.groups[0].program.per_row
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda self, x: self.last(self.first(x) - self.first(x).mean(0)),
+        lambda self, x: self.last(self.first(x).t().softmax(1).t()),
+        MOVED["framed"][1],
+    ],
+)
+def test_rows_that_influence_one_another_are_refused(how):
+    with pytest.raises(CaptureError, match=r"influence one another|no rule"):
+        ff.capture(Model(how), torch.zeros(2, 4))
+
+
+def test_a_saved_file_is_read_one_row_at_a_time(tmp_path):
+    shape, how = MOVED["sequence-first"]
+    check_saved(Model(how), rays(shape)[0], tmp_path / "model.pt2")
+
+
+def test_refusals_are_told_once_with_their_number():
+    module = nn.LSTM(4, 8, batch_first=True).double()
+    with pytest.raises(UnsupportedOperation) as caught:
+        ff.capture(Model(lambda _, x: module(x)[0][:, -1]), torch.zeros(2, 5, 4))
+    lines = str(caught.value).splitlines()
+    assert len(lines) <= 4
+    assert "aten.mul.Tensor x 14" in lines[1]
+    assert "has a limit, not supported yet" in lines[1]
