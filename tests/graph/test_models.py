@@ -304,7 +304,7 @@ class Returns(nn.Module):
         (lambda z: z - z.mean(0), "rows of the batch|influence one another"),
         (lambda z: z.flip(0), "influence one another"),
         (lambda z: z.t(), "rows of the batch"),
-        (lambda z: z.sum(), "rows of the batch"),
+        (lambda z: z.sum(), "influence one another"),
         (lambda z: z[:, :, None].expand(-1, -1, 3), "one row of logits per input"),
         (lambda z: torch.sigmoid(z), "multi-label"),
         (lambda z: z.round().long().double(), "no rule at infinity"),
