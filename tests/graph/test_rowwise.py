@@ -144,11 +144,30 @@ def test_a_saved_file_is_read_one_row_at_a_time(tmp_path):
     check_saved(Model(how), rays(shape)[0], tmp_path / "model.pt2")
 
 
-def test_refusals_are_told_once_with_their_number():
-    module = nn.LSTM(4, 8, batch_first=True).double()
+@pytest.mark.parametrize(
+    ("how", "operation", "kind"),
+    [
+        (lambda self, x: self.last(self.first(x).sin().sin().sin()), "aten.sin x 3", "no limit"),
+        (lambda self, x: self.last(torch.fmod(self.first(x), 1.0)), "aten.fmod", "no limit"),
+        (lambda self, x: self.last(self.first(x).cumprod(1)), "aten.cumprod", "has a limit"),
+    ],
+)
+def test_refusals_are_told_once_with_their_number_and_kind(how, operation, kind):
     with pytest.raises(UnsupportedOperation) as caught:
-        ff.capture(Model(lambda _, x: module(x)[0][:, -1]), torch.zeros(2, 5, 4))
+        ff.capture(Model(how), torch.zeros(2, 4))
     lines = str(caught.value).splitlines()
-    assert len(lines) <= 4
-    assert "aten.mul.Tensor x 14" in lines[1]
-    assert "has a limit, not supported yet" in lines[1]
+    assert len(lines) == 3
+    assert operation in lines[1]
+    assert kind in lines[1]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_written_out(kind):
+    torch.manual_seed(0)
+    layer = kind(4, 8, batch_first=True).double()
+    module = Model(lambda self, x: self.last(layer(x)[0][:, -1]))
+    origin, direction = rays((5, 4))
+    far = ff.at_infinity(ff.capture(module, origin), origin, direction)
+    expected = module(origin + 1e9 * direction).detach()
+    torch.testing.assert_close(far.slope[0], torch.zeros_like(expected))
+    torch.testing.assert_close(far.intercept[0], expected, rtol=1e-6, atol=1e-6)
