@@ -24,11 +24,13 @@ _PUBLIC = {
     "farfield.audit.entry_errors": ("entry_errors",),
     "farfield.audit.fields": ("EntryErrors",),
     "farfield.audit.record": ("Audit",),
+    "farfield.audit.smallest_flip": ("smallest_flip",),
     "farfield.estimators": (
         "AnchoredEnsembleClassifier", "BayesByBackpropClassifier", "EnsembleClassifier",
         "EnsembleRegressor", "MCDropoutClassifier", "RBFClassifier", "ReLUClassifier",
         "TemperatureScaling", "load",
     ),
+    "farfield.evaluate": ("SmallestFlip",),
     "farfield.exact": (
         "Assumptions", "BlindArcs", "BlindOrthants", "Box", "FarField", "FirstReaching", "Line",
         "Lines", "Monotonicity", "Plane", "Region", "SureFrom", "along", "at_infinity",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from farfield.audit.fields import EntryErrors as EntryErrors
     from farfield.audit.record import Audit as Audit
     from farfield.audit.run import audit as audit
+    from farfield.audit.smallest_flip import smallest_flip as smallest_flip
     from farfield.estimators import AnchoredEnsembleClassifier as AnchoredEnsembleClassifier
     from farfield.estimators import BayesByBackpropClassifier as BayesByBackpropClassifier
     from farfield.estimators import EnsembleClassifier as EnsembleClassifier
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from farfield.estimators import ReLUClassifier as ReLUClassifier
     from farfield.estimators import TemperatureScaling as TemperatureScaling
     from farfield.estimators import load as load
+    from farfield.evaluate import SmallestFlip as SmallestFlip
     from farfield.exact import Assumptions as Assumptions
     from farfield.exact import BlindArcs as BlindArcs
     from farfield.exact import BlindOrthants as BlindOrthants

@@ -7,6 +7,7 @@ probabilities are compared with those of the captured network on rows of the dat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from farfield.data import Source
 from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, FarfieldError
 
+Answer = Callable[[Floats], Floats | None]
 # Rows that are compared, and how many numbers they may hold.
 ROWS, NUMBERS = 256, 1 << 22
 # What float32 may make of a probability; models in half precision differ by more.
@@ -93,12 +95,34 @@ def _nll(p: Floats, labels: Any) -> float:
     return float(-np.log(np.maximum(p[np.arange(len(p)), labels], PRECISION)).mean())
 
 
+def own_answers_of(original: Any, subject: Subject, source: Source) -> Answer | None:
+    """What the original itself says of rows, if it can be asked and says what was captured."""
+    answer = _answer(original, source)
+    rows: Floats = subject.rows[:ROWS]
+    own = None if answer is None else answer(rows)
+    if not subject.exact or own is None:
+        return None
+    read: Floats = subject.network.probabilities(rows).mean(dim=0).numpy()
+    same = own.shape == read.shape and float(np.abs(own - read).max()) <= ROUNDING
+    return answer if same else None
+
+
 def _ask(original: Any, rows: Floats, source: Source) -> Floats | None:
     """The original's own probabilities; ``None`` if it does not answer."""
+    answer = _answer(original, source)
+    return None if answer is None else answer(rows)
+
+
+def _answer(original: Any, source: Source) -> Answer | None:
+    """How an original is asked: it gives nothing if it does not answer."""
     answers = own_answers(original, source)
     if answers is None:
         return None
-    try:
-        return as_distributions(answers(rows), len(rows))
-    except FarfieldError:
-        return None
+
+    def answer(rows: Floats) -> Floats | None:
+        try:
+            return as_distributions(answers(rows), len(rows))
+        except FarfieldError:
+            return None
+
+    return answer

@@ -162,6 +162,8 @@ class End:
         exact: Whether ``distance``, ``beyond`` and ``value`` are exact; if not, they are bounds:
             confidence is there for good at the latest there (or, of a model that can only be
             evaluated, what was seen).
+        first: The value at which the model is first 99.9% sure, on the way out; the same quantiles
+            over the same rows. Exact; NaN where it is not known.
     """
 
     bound: float | None
@@ -176,6 +178,7 @@ class End:
     scores: Mapping[str, float]
     value: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     exact: bool = True
+    first: tuple[float, float, float] = (math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -386,6 +389,37 @@ class Picture:
     images: tuple[str, ...]
     captions: tuple[str, ...]
     ray: Ray
+
+
+@dataclass(frozen=True)
+class Flip:
+    """How little of one column changes the class, over rows of the data.
+
+    Attributes:
+        column: Its name.
+        unit: Its unit, or nothing.
+        kind: What it is.
+        rows: How many rows were looked at.
+        ever: Share of the rows whose class changes with this column alone, whatever it is set to.
+        within: Share whose class changes if it moves by one standard deviation or less; of a
+            category the same as ``ever``.
+        half: So much suffices for half of the rows, infinite if nothing does; of a category NaN.
+        quantiles: The same for 5, 25, 50 and 75% of the rows looked at; empty for a category.
+        sure: So much suffices for half of the rows to be 99.9% sure of a class.
+        exact: Whether no smaller change does it in any of these rows; if not, the model was looked
+            at in places.
+    """
+
+    column: str
+    unit: str
+    kind: Kind
+    rows: int
+    ever: Share
+    within: Share
+    half: Share
+    quantiles: tuple[float, ...]
+    sure: Share
+    exact: bool
 
 
 @dataclass(frozen=True)

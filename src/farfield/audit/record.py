@@ -20,6 +20,7 @@ from farfield.audit.fields import (
     EntryErrors,
     Family,
     Feature,
+    Flip,
     Health,
     ModelFacts,
     OutSet,
@@ -61,6 +62,7 @@ class Audit:
         families: Families of directions with their blind shares.
         features: One entry per feature, in the order of the columns; empty for images.
         curve_steps: The signed distances of every feature's ``curve``, in standard deviations.
+        flips: How little of a column changes the class, those that need least first.
         entry_errors: What errors of data entry do; ``None`` for images and regressors.
         rays: Rays through to infinity.
         surfaces: Two features at a time.
@@ -89,6 +91,7 @@ class Audit:
     families: tuple[Family, ...]
     features: tuple[Feature, ...] = ()
     curve_steps: tuple[float, ...] = ()
+    flips: tuple[Flip, ...] = ()
     entry_errors: EntryErrors | None = None
     rays: tuple[Ray, ...] = ()
     surfaces: tuple[Surface, ...] = ()

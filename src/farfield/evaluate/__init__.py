@@ -24,6 +24,7 @@ from farfield.evaluate.regression import (
     mixture_nll,
     regression,
 )
+from farfield.evaluate.smallest_flip import SmallestFlip
 
 __all__ = [
     "ADVERSARIAL_NOISE",
@@ -37,6 +38,7 @@ __all__ = [
     "ModelConfidence",
     "Regression",
     "ReliabilityBin",
+    "SmallestFlip",
     "calibration",
     "clopper_pearson",
     "combine_members",

@@ -49,6 +49,47 @@ class Boxes:
 
 
 @dataclass(frozen=True, eq=False)
+class Probabilities:
+    """The mean probabilities of every class on boxes, ``(boxes, classes)`` each.
+
+    Attributes:
+        low: At the lower end.
+        high: At the upper end, or the limit.
+        peak: A bound from above in between, by tangents.
+        least: A bound from below in between.
+        curve: How far they may be from the chord; nothing is known where there is no end.
+    """
+
+    low: Tensor
+    high: Tensor
+    peak: Tensor
+    least: Tensor
+    curve: Tensor
+
+    @classmethod
+    def over(cls, pieces: AffinePieces, boxes: Boxes) -> Probabilities:
+        """Evaluate and bound them."""
+        part = pieces[boxes.piece]
+        endless = torch.isinf(boxes.high)
+        width = torch.where(endless, 0.0, boxes.high - boxes.low)
+        at_low, rise_low = _log_probabilities(part, boxes.low)
+        at_high, rise_high = _log_probabilities(part, boxes.low + width)
+        bend = (rise_low - rise_high).clamp(min=torch.finfo(at_low.dtype).tiny)
+        meet = ((at_high - at_low - rise_high * width[:, None]) / bend).clamp(min=0.0)
+        peak = at_low + rise_low * torch.minimum(meet, width[:, None])
+        peak = torch.where(rise_low <= 0, at_low, torch.where(rise_high >= 0, at_high, peak))
+        # log p is concave: without an end it falls for good, or rises to its limit.
+        beyond = torch.where(part.limit > 0, torch.log(part.limit), 0.0)
+        open_peak = torch.where(rise_low <= 0, at_low, torch.maximum(at_low, beyond))
+        peak = torch.where(endless[:, None], open_peak, peak).clamp(max=0.0).exp()
+        low, high = at_low.exp(), torch.where(endless[:, None], part.limit, at_high.exp())
+        spread = part.growth.amax(dim=-1, keepdim=True) - part.growth.amin(dim=-1, keepdim=True)
+        curve = (peak * spread.square()).mean(dim=0) * (width**2)[:, None] / 8
+        least = torch.minimum(low, high).mean(dim=0)
+        return cls(low.mean(dim=0), high.mean(dim=0), peak.mean(dim=0), least, curve)
+
+
+@dataclass(frozen=True, eq=False)
 class Bounds:
     """The mean at both ends of boxes, and a bound in between; the largest class of each."""
 
@@ -59,26 +100,11 @@ class Bounds:
 
 def bounds(pieces: AffinePieces, boxes: Boxes) -> Bounds:
     """Evaluate and bound the mean confidence on boxes."""
-    part = pieces[boxes.piece]
-    endless = torch.isinf(boxes.high)
-    width = torch.where(endless, 0.0, boxes.high - boxes.low)
-    at_low, rise_low = _log_probabilities(part, boxes.low)
-    at_high, rise_high = _log_probabilities(part, boxes.low + width)
-    bend = (rise_low - rise_high).clamp(min=torch.finfo(at_low.dtype).tiny)
-    meet = ((at_high - at_low - rise_high * width[:, None]) / bend).clamp(min=0.0)
-    peak = at_low + rise_low * torch.minimum(meet, width[:, None])
-    peak = torch.where(rise_low <= 0, at_low, torch.where(rise_high >= 0, at_high, peak))
-    # log p is concave: without an end it falls for good, or rises to its limit.
-    beyond = torch.where(part.limit > 0, torch.log(part.limit), 0.0)
-    open_peak = torch.where(rise_low <= 0, at_low, torch.maximum(at_low, beyond))
-    peak = torch.where(endless[:, None], open_peak, peak).clamp(max=0.0).exp()
-    low, high = at_low.exp().mean(dim=0), at_high.exp().mean(dim=0)
-    high = torch.where(endless[:, None], part.limit.mean(dim=0), high)
-    spread = part.growth.amax(dim=-1, keepdim=True) - part.growth.amin(dim=-1, keepdim=True)
-    curve = (peak * spread.square()).mean(dim=0) * (width**2)[:, None] / 8
-    chord = torch.where(endless[:, None], 1.0, torch.maximum(low, high) + curve)
-    most = torch.minimum(peak.mean(dim=0), chord)
-    return Bounds(low.amax(dim=-1), high.amax(dim=-1), most.amax(dim=-1))
+    seen = Probabilities.over(pieces, boxes)
+    endless = torch.isinf(boxes.high)[:, None]
+    chord = torch.where(endless, 1.0, torch.maximum(seen.low, seen.high) + seen.curve)
+    most = torch.minimum(seen.peak, chord)
+    return Bounds(seen.low.amax(dim=-1), seen.high.amax(dim=-1), most.amax(dim=-1))
 
 
 def _log_probabilities(pieces: AffinePieces, u: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,8 +117,9 @@ def first_reaching(pieces: AffinePieces, rays: int, confidence: float) -> Tensor
     """The smallest ``t`` at which some class has the confidence, ``(rays,)``; infinite if none."""
     found = pieces.t.new_full((rays,), torch.inf)
 
-    def look(boxes: Boxes, seen: Bounds) -> Tensor:
+    def look(boxes: Boxes) -> Tensor:
         nonlocal found
+        seen = bounds(pieces, boxes)
         ray = pieces.ray[boxes.piece]
         start = pieces.place(boxes.low, boxes.piece)
         stop = pieces.place(boxes.high, boxes.piece)
@@ -105,7 +132,7 @@ def first_reaching(pieces: AffinePieces, rays: int, confidence: float) -> Tensor
         undecided = (seen.low < confidence) & (seen.most >= confidence) & (start < found[ray])
         return undecided & ((stop - start > NARROW * stop.abs()) | torch.isinf(stop))
 
-    _search(pieces, look)
+    search(pieces, look)
     return found
 
 
@@ -113,23 +140,24 @@ def highest(pieces: AffinePieces, rays: int) -> Tensor:
     """The supremum of the confidence along each ray, ``(rays,)``, to 1e-13."""
     best = pieces.t.new_zeros(rays)
 
-    def look(boxes: Boxes, seen: Bounds) -> Tensor:
+    def look(boxes: Boxes) -> Tensor:
         nonlocal best
+        seen = bounds(pieces, boxes)
         ray = pieces.ray[boxes.piece]
         ends = torch.maximum(seen.low, seen.high)
         best = torch.maximum(best, per_ray(ends, ray, rays, "amax", 0.0))
         return seen.most > best[ray] + SLACK
 
-    _search(pieces, look)
+    search(pieces, look)
     return best
 
 
-def _search(pieces: AffinePieces, look: Callable[[Boxes, Bounds], Tensor]) -> None:
+def search(pieces: AffinePieces, look: Callable[[Boxes], Tensor]) -> None:
     """Split boxes until ``look`` keeps none of them."""
     every = torch.arange(len(pieces), device=pieces.t.device)
     boxes = Boxes(every, torch.zeros_like(pieces.t), pieces.last)
     for _ in range(ROUNDS):
-        kept = look(boxes, bounds(pieces, boxes))
+        kept = look(boxes)
         wide = (boxes.high - boxes.low > 1e-15 * boxes.high) | torch.isinf(boxes.high)
         kept &= wide & (boxes.low < 1e300)
         if not bool(kept.any()):

@@ -1,0 +1,90 @@
+"""Where the predicted class first changes along a ray.
+
+On a piece every logit is affine, so that of one network a class is overtaken at a quotient. The
+mean of several is searched by branch and bound, as :mod:`farfield.exact.ray.mean_confidence` does:
+what is discarded holds no answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from farfield.exact.ray.mean_confidence import NARROW, Boxes, Probabilities, search
+from farfield.exact.ray.pieces import AffinePieces, per_ray
+
+
+def first_change(pieces: AffinePieces, rays: int) -> Tensor:
+    """The infimum of all ``t`` with another class than at 0, ``(rays,)``; infinite if none has.
+
+    Of classes that tie the first is predicted.
+    """
+    label = _first_class(pieces, rays)[pieces.ray]
+    if pieces.at_rest:
+        other = pieces.limit.mean(dim=0).argmax(dim=-1) != label
+        return per_ray(pieces.t[other], pieces.ray[other], rays, "amin", torch.inf)
+    if len(pieces.start) > 1:
+        return _of_mean(pieces, label, rays)
+    u = _overtaken(pieces.start[0], pieces.growth[0], pieces.last, label)
+    t = torch.where(u.isinf(), torch.inf, pieces.t + pieces.span * u)
+    return per_ray(t, pieces.ray, rays, "amin", torch.inf)
+
+
+def _first_class(pieces: AffinePieces, rays: int) -> Tensor:
+    """``(rays,)`` the class at the origin: of the knot there, if pieces jump."""
+    first = torch.full((rays,), len(pieces), device=pieces.t.device)
+    at_zero = torch.nonzero(pieces.t == 0).flatten()
+    first.scatter_reduce_(0, pieces.ray[at_zero], at_zero, "amin")
+    p = torch.softmax(pieces.start[:, first], dim=-1).mean(dim=0)
+    label: Tensor = p.argmax(dim=-1)
+    if len(pieces.start) == 1:
+        # Logits say more than what rounds to the same probabilities.
+        label = pieces.start[0, first].argmax(dim=-1)
+    return label
+
+
+def _overtaken(start: Tensor, growth: Tensor, last: Tensor, label: Tensor) -> Tensor:
+    """The first ``u`` on each piece at which another class is ahead; infinite if none is."""
+    own = label[:, None]
+    ahead = start - start.gather(1, own)
+    rate = growth - growth.gather(1, own)
+    earlier = torch.arange(start.shape[1], device=start.device) < own
+    at_once = (ahead > 0) | ((ahead == 0) & ((rate > 0) | (earlier & (rate == 0))))
+    root = torch.where(rate > 0, -ahead / rate, torch.inf)
+    reached = (rate > 0) & (root < last[:, None])
+    u = torch.where(at_once, 0.0, torch.where(reached, root, torch.inf))
+    # Two classes that are both impossible have no difference.
+    u = torch.where(torch.isnan(ahead), torch.inf, u).scatter(1, own, torch.inf)
+    return u.amin(dim=1)
+
+
+def _of_mean(pieces: AffinePieces, label: Tensor, rays: int) -> Tensor:
+    """The same for the mean over instances."""
+    found = pieces.t.new_full((rays,), torch.inf)
+
+    def look(boxes: Boxes) -> Tensor:
+        nonlocal found
+        ray, own = pieces.ray[boxes.piece], label[boxes.piece][:, None]
+        start = pieces.place(boxes.low, boxes.piece)
+        stop = pieces.place(boxes.high, boxes.piece)
+        seen = Probabilities.over(pieces, boxes)
+        low, high = _lead(seen.low, own), _lead(seen.high, own)
+        # The class itself is at least what it is at the worse end: log p is concave.
+        most = (seen.peak - seen.least.gather(1, own)).scatter(1, own, -torch.inf).amax(dim=1)
+        bend = seen.curve + seen.curve.gather(1, own)
+        chord = torch.maximum(low, high) + bend.scatter(1, own, 0.0).amax(dim=1)
+        most = torch.where(torch.isinf(boxes.high), most, torch.minimum(most, chord))
+        t = torch.where(
+            low > 0, start, torch.where((high > 0) & torch.isfinite(stop), stop, torch.inf)
+        )
+        found = torch.minimum(found, per_ray(t, ray, rays, "amin", torch.inf))
+        open_ = (low <= 0) & (most > 0) & (start < found[ray])
+        return open_ & ((stop - start > NARROW * stop.abs()) | torch.isinf(stop))
+
+    search(pieces, look)
+    return found
+
+
+def _lead(p: Tensor, own: Tensor) -> Tensor:
+    """By how much the best other class is ahead."""
+    return (p - p.gather(1, own)).scatter(1, own, -torch.inf).amax(dim=1)
