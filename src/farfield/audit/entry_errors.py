@@ -34,7 +34,7 @@ Chunk = tuple[int, Floats, Any]
 REFERENCE = 20_000
 # What errors may cost by default: products of numbers that take about a second, and what a row
 # costs besides; of models that can only be asked, seconds.
-WORK, PER_ROW, SECONDS = 3e9, 4000.0, 5.0
+WORK, PER_ROW, SECONDS = 2e9, 4000.0, 5.0
 # The rows that gives at least and at most, and for models that can only be asked.
 FEWEST, MOST, ASKED = 50, 2000, 200
 # How many rows are told in words, and of one column.

@@ -392,6 +392,21 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Middle:
+    """What half of the rows do not exceed; infinite if most of them have no such number.
+
+    Attributes:
+        value: The median of the rows that were looked at.
+        low: Lower end of its interval, which is the value itself if all rows were looked at.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Flip:
     """How little of one column changes the class, over rows of the data.
 
@@ -416,9 +431,9 @@ class Flip:
     rows: int
     ever: Share
     within: Share
-    half: Share
+    half: Middle
     quantiles: tuple[float, ...]
-    sure: Share
+    sure: Middle
     exact: bool
 
 

@@ -38,8 +38,8 @@ class SmallestFlip:
         choice: ``(rows, columns)`` of a category the index of the value that changes the class, the
             surest of several; -1 for numbers, and if there is none.
         values: The values of every column; nothing for numbers.
-        ways: ``(rows, columns, 2)`` how far a number has to go up, and down, for ``level``; infinite
-            if that is never so. NaN for categories.
+        ways: ``(rows, columns, 2)`` how far a number has to go up, and down, for ``level``;
+            infinite if that is never so. NaN for categories.
         exact: ``(rows, columns)`` whether no smaller change does it. If not, the model was only
             looked at in places: what was found does change the class, but a smaller one may too.
         level: The confidence of ``sure``.

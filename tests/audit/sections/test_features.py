@@ -8,14 +8,14 @@ import torch
 
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
-from farfield.audit.sections.features import CURVE_STEPS, table
+from farfield.audit.sections.features import CURVE_STEPS, sampled_rows, table
 from farfield.data import TableColumn
 from small_networks import mlp
 
 
 def described(subject, threshold=0.99):
     steps = []
-    found = table(subject, threshold, steps.append)
+    found = table(subject, threshold, steps.append, sampled_rows(subject))
     assert steps[-1] == 1.0
     return found
 

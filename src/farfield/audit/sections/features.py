@@ -14,6 +14,7 @@ from farfield.audit.case import Case
 from farfield.audit.families import WALKING
 from farfield.audit.fields import Feature, Kind, Value
 from farfield.audit.sections.feature_ends import Ends, both_ends
+from farfield.audit.sections.flips import look, told, walked_rows, with_firsts
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 
@@ -39,10 +40,26 @@ BLOCK = 1 << 22
 
 
 def compute(case: Case) -> dict[str, Any]:
-    """The table of features, and the distances of their curves."""
+    """The table of features, the distances of their curves, and how little changes the class."""
     subject, threshold = case.subject, case.settings.threshold
-    features = table(subject, threshold, case.stage("features"))
-    return {"features": features, "curve_steps": curve_steps(subject) if features else ()}
+    rows = sampled_rows(subject)
+    features = table(subject, threshold, case.stage("features"), rows)
+    found: dict[str, Any] = {"features": features}
+    found["curve_steps"] = curve_steps(subject) if features else ()
+    case.stage("smallest changes")
+    looked = look(case, rows)
+    if looked is not None:
+        found["features"] = with_firsts(features, *looked, subject)
+        found["flips"] = told(case, looked[0])
+    return found
+
+
+def sampled_rows(subject: Subject) -> Floats:
+    """Rows that features are moved from; a ray costs as many products as the model has weights."""
+    count = max(1, len(subject.moving))
+    rays = min(MOST_RAYS, WORK / max(1, subject.weights)) if subject.exact else MOST_LOOKED_AT
+    rows = int(np.clip(rays / (2 * count), 3, MOST_ROWS))
+    return subject.spread(min(rows, walked_rows(subject) or rows))
 
 
 def curve_steps(subject: Subject) -> tuple[float, ...]:
@@ -53,12 +70,10 @@ def curve_steps(subject: Subject) -> tuple[float, ...]:
 
 
 def table(
-    subject: Subject, threshold: float, advance: Callable[[float], None]
+    subject: Subject, threshold: float, advance: Callable[[float], None], rows: Floats
 ) -> tuple[Feature, ...]:
-    """Describe every feature; one ray costs as many multiplications as the model has weights."""
+    """Describe every feature, moved from rows."""
     count = max(1, len(subject.moving))
-    rays = min(MOST_RAYS, WORK / max(1, subject.weights)) if subject.exact else MOST_LOOKED_AT
-    rows = subject.spread(int(np.clip(rays / (2 * count), 3, MOST_ROWS)))
     numeric = [feature for feature in subject.moving if not feature.categorical]
     size = max(1, BLOCK // (subject.centre.size * 2 * (len(rows) + 1)))
     found: dict[str, Feature] = {}

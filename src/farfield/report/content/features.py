@@ -41,6 +41,7 @@ class EndInWords:
         sureness: The same to sort by.
         spread: The least and the most that rows are.
         reached: The value from which on the model is 99.9% sure for good.
+        first: The value at which it is so first, if that is another one.
         beyond: How far that is beyond the data.
         strange: Why no such value should occur, if so.
         far: How far it is beyond the data, to sort by.
@@ -52,6 +53,7 @@ class EndInWords:
     sureness: float
     spread: str
     reached: str
+    first: str
     beyond: str
     strange: str
     far: float
@@ -130,10 +132,23 @@ def _side(end: End | None, feature: Feature, audit: Audit) -> EndInWords | None:
         sureness=median,
         spread="" if same else f"{percent(low)}\N{EN DASH}{percent(high)}",
         reached=reached(end.value[1], unit, bound=bound, seen=seen),
+        first=first_told(end, feature, audit),
         beyond=beyond(end.beyond[1], bound=bound),
         strange=unnatural(end.value[1], feature.low, feature.high),
         far=end.beyond[1],
     )
+
+
+def first_told(end: End, feature: Feature, audit: Audit) -> str:
+    """Where the middle row is first sure, unless it stays so from there on, is already, or never.
+
+    Of rows that are sure where they are, no first value is worth telling.
+    """
+    value = end.first[1]
+    already = any(flip.column == feature.name and flip.sure.value == 0 for flip in audit.flips)
+    if already or not math.isfinite(value) or number(value) == number(end.value[1]):
+        return ""
+    return f"first at {reached(value, _short(feature.unit))}"
 
 
 def _short(unit: str) -> str:
@@ -221,6 +236,10 @@ def _facts(end: End | None, feature: Feature, audit: Audit) -> dict[str, str]:
         )
         told = f"from {text} on" if math.isfinite(value) else text
         facts[f"{lasting(seen_to)}, for {title}"] = f"{told} ({note})" if note else told
+    if not any(map(math.isnan, end.first)):
+        facts["First 99.9% sure at (5%, 50%, 95% of rows)"] = ", ".join(
+            reached(value, unit) for value in end.first
+        )
     facts["How far rows go for that (5%, 50%, 95%)"] = ", ".join(
         distance(far, unit, bound=bound, seen=seen_to is not None) for far in end.distance
     )

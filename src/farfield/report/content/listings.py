@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from farfield.estimate import value_of
 from farfield.report.content.entry_errors import changing, made_in
+from farfield.report.content.features import first_told
+from farfield.report.content.flips import flip_rows
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
 from farfield.report.content.switches import made_of
@@ -62,7 +64,7 @@ class Listing:
 def listings(audit: Audit, most: int | None = SHOWN) -> list[Listing]:
     """All small tables that have rows, each cut to ``most`` of them; all rows if ``None``."""
     made: tuple[Callable[[Audit, int | None], Listing], ...] = (
-        families, features, entry_errors, spread, health, detection, guard,
+        families, features, flips, entry_errors, spread, health, detection, guard,
     )  # fmt: skip
     return [listing for listing in (make(audit, most) for make in made) if listing.rows]
 
@@ -120,6 +122,20 @@ def entry_listing(found: EntryErrors, most: int | None) -> Listing:
     )
     cut = f"{len(rows)} of {plural(len(telling), 'error')} that change a class, {made_in(found)}."
     return Listing(ERRORS, ERROR_HEAD, rows, cut if rows else "")
+
+
+def flips(audit: Audit, most: int | None = None) -> Listing:
+    """The smallest changes of columns, those that need least first."""
+    every = flip_rows(audit, len(audit.flips))
+    rows = tuple((_name(each.name), each.half, each.within, each.sure) for each in every[:most])
+    head = (
+        "Column",
+        "Half of the rows flip within",
+        "Flip within 1 sd",
+        "Half are 99.9% sure within",
+    )
+    note = f"{every[0].sentence[:1].upper()}{every[0].sentence[1:]}." if every else ""
+    return Listing("Smallest changes of one column", head, rows, _name(note, 300) if note else "")
 
 
 def spread(audit: Audit, most: int | None = None) -> Listing:
@@ -212,7 +228,11 @@ def _end(end: End | None, feature: Feature, audit: Audit) -> tuple[str, str]:
         return "", ""
     unit = _name(feature.unit, 24) if feature.unit else ""
     bound, value = is_bound(end.exact, audit), end.value[1]
-    notes = (beyond(end.beyond[1], bound=bound), unnatural(value, feature.low, feature.high))
+    notes = (
+        first_told(end, feature, audit),
+        beyond(end.beyond[1], bound=bound),
+        unnatural(value, feature.low, feature.high),
+    )
     seen = audit.verdict.seen_to is not None
     note = "; ".join(filter(None, notes))
     far = reached(value, unit, bound=bound, seen=seen)

@@ -18,6 +18,7 @@ from farfield.files import replacing
 from farfield.report.content import words
 from farfield.report.content.entry_errors import best_score, error_grid, worst_mistakes
 from farfield.report.content.features import feature_rows
+from farfield.report.content.flips import flip_rows
 from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import (
@@ -46,6 +47,8 @@ SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)
 # Rows that a cell of a notebook has room for.
 # Errors of data entry in the table; the grid above it has them all.
 MISTAKES = 40
+# Columns in the table of smallest changes.
+FLIPS = 60
 IN_NOTEBOOKS = 10
 
 
@@ -98,6 +101,7 @@ def _render(audit: Audit, limits: Limits) -> str:
             surfaces=shown_surfaces(audit, limits),
             contests=contests(audit, limits),
             error_grid=error_grid(audit, limits),
+            flips=flip_rows(audit, min(FLIPS, limits.rows)),
             mistakes=worst_mistakes(audit, min(MISTAKES, limits.rows)),
             divided=most_divided(audit),
             words=words_used(audit),
