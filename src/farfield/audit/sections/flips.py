@@ -16,7 +16,7 @@ from farfield.audit.fields import End, Feature, Flip, Middle, Share
 from farfield.audit.smallest_flip import flips_of, is_walkable
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
-from farfield.estimate import clopper_pearson
+from farfield.estimate import clopper_pearson, value_of
 from farfield.evaluate import SmallestFlip
 from farfield.graph.network import InstanceGroup
 from farfield.graph.rules import RULES, RowFunction, Steps
