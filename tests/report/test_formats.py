@@ -16,9 +16,9 @@ from farfield.audit.at_hand import AtHand
 from farfield.audit.findings import KINDS
 from farfield.audit.judging import judged
 from farfield.audit.policy import as_policy
+from farfield.cli.report import FORMATS
 from farfield.errors import InputError
-from farfield.report.formats import REPORT_FORMATS
-from farfield.report.names import ReportFormat
+from farfield.report.formats import REPORT_FORMATS, ReportFormat
 from report import sample_audits as samples
 
 jsonschema = pytest.importorskip("jsonschema", reason="checks documents against schemas")
@@ -121,7 +121,7 @@ LOG = object_of(
 
 
 def test_every_format_is_named_and_there():
-    assert set(REPORT_FORMATS) == set(get_args(ReportFormat))
+    assert tuple(REPORT_FORMATS) == get_args(ReportFormat) == FORMATS
     with pytest.raises(InputError, match="there is no report format 'pdf'; there are html, text"):
         samples.tabular().render("pdf")
 
@@ -218,7 +218,7 @@ def test_a_card_has_all_headings_and_no_markup_of_others(name):
 def test_formats_need_no_pytorch(tmp_path):
     judge("tabular").to_json(tmp_path / "audit.json")
     code = (
-        "import sys; from farfield.audit.record import Audit; from farfield.report.names import *;"
+        "import sys; from farfield.audit import Audit; from farfield.report.formats import *;"
         "from typing import get_args; audit = Audit.from_json(sys.argv[1]);"
         "[audit.render(kind) for kind in get_args(ReportFormat)];"
         "assert 'torch' not in sys.modules"

@@ -43,7 +43,7 @@ from farfield.files import regular, replacing
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from farfield.report.names import ReportFormat
+    from farfield.report.formats import ReportFormat
 
 SCHEMA_VERSION = 1
 

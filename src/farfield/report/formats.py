@@ -6,14 +6,13 @@ A new format is a function and a line in ``REPORT_FORMATS``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from farfield.report.card import card
 from farfield.report.github import github
 from farfield.report.html.page import render
 from farfield.report.junit import junit
 from farfield.report.latex import audit_tables
-from farfield.report.names import ReportFormat
 from farfield.report.sarif import sarif
 from farfield.report.text import format_audit
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from farfield.audit.record import Audit
     from farfield.report.explained import Kinds
 
+ReportFormat = Literal["html", "text", "json", "latex", "sarif", "junit", "card", "github"]
 Render = Callable[["Audit", "Kinds"], str]
 HEAD = "% Needs \\usepackage{booktabs,longtable,textcomp}.\n"
 
