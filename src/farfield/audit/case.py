@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.fields import Task
-from farfield.audit.given_guard import AnyGuard, guarded
+from farfield.audit.given_guard import guarded
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.data import Source, TableColumn, open_data
 from farfield.errors import InputError
 from farfield.graph.reading import CODED
+
+if TYPE_CHECKING:
+    from farfield.audit.given_guard import AnyGuard
 
 Progress = Callable[[str, float], None]
 # Of the sampled rows, every fifth is kept out of the guard and only compared on.

@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from farfield.audit.at_hand import AtHand
 from farfield.audit.fields import BY_GUARD, Family, Health, Remedy, Task, Verdict
-from farfield.audit.given_guard import AnyGuard
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.estimate import value_of
+
+if TYPE_CHECKING:
+    from farfield.audit.given_guard import AnyGuard
 
 # On the data of its own training, no sensible model is so much more confident than accurate.
 OVERCONFIDENT = 0.25

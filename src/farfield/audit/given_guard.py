@@ -5,30 +5,35 @@ Whatever is claimed from a guard is proven from its own numbers first, or it is 
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from farfield.archive import header_of
 from farfield.audit.black_box import BlackBox
 from farfield.audit.models import LoadedModel
 from farfield.data import TableColumn
 from farfield.errors import InputError
 from farfield.formats import is_named
 from farfield.graph.network import Network
-from farfield.guard.archive import is_guard, load
-from farfield.guard.function import GuardedFunction
-from farfield.guard.members import Predict, hold, predictor
-from farfield.guard.model import GuardedModel
-from farfield.guard.onnx_read import GuardedFile, is_guarded, read_guarded
-from farfield.guard.protect import guard
 
-AnyGuard = GuardedModel | GuardedFunction
+if TYPE_CHECKING:
+    # Guards bring much of scikit-learn along, which most audits do without.
+    from farfield.guard.function import GuardedFunction
+    from farfield.guard.members import Predict
+    from farfield.guard.model import GuardedModel
+    from farfield.guard.onnx_read import GuardedFile
+
+    AnyGuard = GuardedModel | GuardedFunction
+# What every file of a guarded model has somewhere.
+MARK = b"farfield.guard"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,10 @@ class Given:
         """The guard around a model that was loaded."""
         if self.file is None:
             return self.guard
+        from farfield.guard.function import GuardedFunction
+        from farfield.guard.members import hold
+        from farfield.guard.model import GuardedModel
+
         file, network = self.file, loaded.network
         answers = _answers(network)
         if answers is not None:
@@ -75,6 +84,8 @@ def _answers(model: Network | BlackBox) -> Predict | None:
     """The function of what can be evaluated but holds no layers."""
     if isinstance(model, BlackBox):
         return lambda X: model.probabilities(X)[0]
+    from farfield.guard.members import predictor
+
     return predictor(model)
 
 
@@ -86,6 +97,10 @@ def guarded(
     **promise: Any,
 ) -> AnyGuard:
     """Guard a model on rows of its data; one-hot blocks are categories."""
+    from farfield.guard.function import GuardedFunction
+    from farfield.guard.model import GuardedModel
+    from farfield.guard.protect import guard
+
     blocks = [list(column.places) for column in columns if column.categorical]
     safe = guard(
         _answers(model) or model, rows, labels=labels, categorical=blocks or None, **promise
@@ -97,6 +112,13 @@ def guarded(
 @contextmanager
 def unguarded(model: Any) -> Iterator[Given]:
     """Take the guard off a model, and prove it."""
+    if not _may_have_guard(model):
+        yield Given(model)
+        return
+    from farfield.guard.archive import is_guard, load
+    from farfield.guard.model import GuardedModel
+    from farfield.guard.onnx_read import is_guarded, read_guarded
+
     path = model if isinstance(model, (str, os.PathLike)) else None
     if isinstance(model, GuardedModel):
         _check(model)
@@ -112,6 +134,22 @@ def unguarded(model: Any) -> Iterator[Given]:
             yield Given(inner, os.fspath(path), file=file)
     else:
         yield Given(model)
+
+
+def _may_have_guard(model: Any) -> bool:
+    """Whether it is worth looking for a guard."""
+    if not isinstance(model, (str, os.PathLike)):
+        return any(kind.__module__ == "farfield.guard.model" for kind in type(model).__mro__)
+    if not is_named(model, "onnx"):
+        return header_of(model) is not None
+    try:
+        with (
+            Path(model).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return data.find(MARK) >= 0
+    except (OSError, ValueError):  # missing or empty: for the reader to say
+        return False
 
 
 def _of(safe: GuardedModel, where: str) -> Given:

@@ -20,7 +20,6 @@ from torch import nn
 
 from farfield.audit.black_box import BlackBox
 from farfield.errors import CaptureError, FarfieldError, InputError
-from farfield.estimators import load
 from farfield.files import regular
 from farfield.formats import FileKind, listed, readable, tell
 from farfield.graph.models import capture
@@ -99,6 +98,8 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
     kind = readable(path).kind
     assert kind is not None, "what can be read has a kind"
     if kind == "estimator":
+        from farfield.estimators import load  # brings scikit-learn
+
         return _from_object(load(path), example, kind, str(path))
     try:
         network = capture(path)

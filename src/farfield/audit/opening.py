@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from sklearn.base import is_regressor
 from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
@@ -145,5 +144,12 @@ def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:
             raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
         return task
     estimator = loaded.estimator if loaded is not None else model
-    known = hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
-    return "regression" if known else "classification"
+    return "regression" if _is_regressor(estimator) else "classification"
+
+
+def _is_regressor(estimator: Any) -> bool:
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return False
+    from sklearn.base import is_regressor  # whoever has such an estimator has loaded it already
+
+    return bool(is_regressor(estimator))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
 from farfield.audit.black_box import BlackBox, Seen, look
@@ -20,6 +19,7 @@ from farfield.exact import FarField, at_infinity
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.graph.network import Network
 from farfield.graph.rules import RowFunction
+from farfield.shrinkage import ledoit_wolf
 
 Floats = NDArray[np.float64]
 # Above this many columns, directions are scaled column by column: a full covariance costs d^3.
@@ -170,8 +170,7 @@ class Subject:
         if len(self.rows) < 2 or len(places) > MOST_WHITENED:
             return None
         standard = (self.rows.reshape(len(self.rows), -1) - self.mean)[:, places]
-        covariance, _ = ledoit_wolf(standard / self.scale[places])
-        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(ledoit_wolf(standard / self.scale[places]))
         root: Floats = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
         return root
 

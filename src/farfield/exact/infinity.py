@@ -14,7 +14,6 @@ from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow, UndecidedLimit
 from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
-from farfield.exact.certify import settle_exactly, winner_proven
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
 from farfield.exact.series.far import series_far_field
@@ -93,6 +92,8 @@ def at_infinity(
                 _store(far, network, group, part, walked)
                 far.undecided[group.where, part] = walked.undecided
         if certify:
+            from farfield.exact.certify import settle_exactly
+
             settle_exactly(network, far, far.undecided, origins, directions, budget)
         if undecided == "raise" and bool(far.undecided.any()):
             _raise_undecided(network, far.undecided)
@@ -169,6 +170,8 @@ def _store(
         or far.reach_bounds is None
     ):
         return
+    from farfield.exact.certify import winner_proven  # rational arithmetic takes a while to load
+
     among = intercept.masked_fill(~far.leading[members, part], -torch.inf)
     winner = among.argmax(dim=-1, keepdim=True)
     far.relative[0][members, part] = slope - slope.gather(-1, winner)

@@ -186,8 +186,8 @@ def _check_targets(exported: ExportedProgram) -> None:
         known = isinstance(target, torch._ops.OpOverload) and target.namespace in ("aten", "prims")
         if not known and getattr(target, "__module__", "") not in ("_operator", "math"):
             raise CaptureError(
-                f"the model calls {target}, which is not an ATen operation, in {_source(node)}; "
-                "replace it by standard PyTorch operations"
+                f"the model calls {target}, which is not an ATen operation, in "
+                f"{place_of(node.meta)}; replace it by standard PyTorch operations"
             )
 
 
@@ -236,7 +236,7 @@ def _step(node: torch.fx.Node) -> Step:
         target=node.target,  # type: ignore[arg-type]  # call_function nodes hold callables
         args=_rounded(node, _read(node.args)),
         kwargs={key: _read(value) for key, value in node.kwargs.items()},
-        source=_source(node),
+        source=place_of(node.meta),
         shape=_shape(node.meta.get("val")),
     )
 
@@ -274,15 +274,15 @@ def _read(tree: Any) -> Any:
     return tree
 
 
-def _source(node: torch.fx.Node) -> CodePlace:
+def place_of(meta: Mapping[str, Any]) -> CodePlace:
     """Name the innermost module and the last line of code that is not PyTorch's own."""
     module = ""
-    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+    for path, kind in (meta.get("nn_module_stack") or {}).values():
         kind_name = str(getattr(kind, "__name__", kind)).rsplit(".", 1)[-1]
         module = f"{path or 'the model'} ({kind_name})"
     line = ""
     own = str(Path(torch.__file__).parent)
-    trace = (node.meta.get("stack_trace") or "").splitlines()
+    trace = (meta.get("stack_trace") or "").splitlines()
     for text in map(str.strip, trace):
         if text.startswith('File "') and own not in text:
             file, number = text.split('"')[1], text.split("line ")[1].split(",")[0]

@@ -176,9 +176,17 @@ def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
 
 
 def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
-    from farfield.graph.pt2.reader import load_pt2  # validation takes a while to set up
+    from farfield.graph.pt2.plain import read_plain  # validation takes a while to set up
+    from farfield.graph.pt2.saved import open_saved
 
-    return capture(load_pt2(path), example, dtype=dtype)
+    saved = open_saved(path)
+    plain = read_plain(saved)
+    if plain is not None:
+        program, constants, rows = plain
+        return _finish(program, constants, dtype, rows)
+    from farfield.graph.pt2.reader import exported  # so does PyTorch's tracing
+
+    return capture(exported(saved), example, dtype=dtype)
 
 
 def _capture_skops(path: Path, example: Any, dtype: torch.dtype) -> Network:

@@ -1,6 +1,8 @@
 """Exported programs read from files, against the same programs in memory."""
 
 import json
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -45,6 +47,15 @@ MODULES = {
     "half": (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).half(), (3,)),
     "softmax": (nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2), nn.Softmax(-1)), (3,)),
     "one": (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Sigmoid()), (3,)),
+    "layers": (
+        nn.Sequential(
+            *(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4, affine=False), nn.LeakyReLU(0.1)),
+            *(nn.ELU(), nn.SELU(), nn.CELU(2.0), nn.SiLU(), nn.Mish(), nn.Softplus(2.0)),
+            *(nn.Hardtanh(-2, 3), nn.Hardsigmoid(), nn.Hardswish(), nn.GELU(), nn.Tanh()),
+            *(nn.Dropout(0.2), nn.Linear(4, 2), nn.LogSoftmax(1)),
+        ),
+        (3,),
+    ),
     "dropout": (nn.Sequential(nn.Dropout(), nn.Linear(3, 2), nn.BatchNorm1d(2)), (3,)),
 }
 
@@ -58,16 +69,53 @@ def test_a_file_is_the_program_to_the_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_a_fixed_number_of_rows(tmp_path, rows):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+def test_a_fixed_number_of_rows(tmp_path, rows, shape):
+    flat = [nn.Flatten()] if len(shape) > 1 else []
+    model = nn.Sequential(*flat, nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)).double()
     path = tmp_path / "model.pt2"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(torch.export.export(model, (torch.randn(rows, 2, 3).double(),)), path)
+        torch.export.save(torch.export.export(model, (torch.randn(rows, *shape).double(),)), path)
     network = ff.capture(str(path))
-    x = torch.randn(7, 2, 3).double()
-    assert network.input_shape == (2, 3)
+    x = torch.randn(7, *shape).double()
+    assert network.input_shape == shape
     torch.testing.assert_close(network.logits(x)[0], model(x).detach())
+
+
+def test_plain_layers_need_no_tracing(tmp_path):
+    layers = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout())
+    save(nn.Sequential(layers, nn.Linear(8, 2)).eval(), torch.zeros(2, 2), tmp_path / "plain.pt2")
+    code = """
+import sys, farfield
+farfield.capture(sys.argv[1])
+print(*(name for name in ("torch._dynamo", "sympy", "sklearn") if name in sys.modules))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "plain.pt2"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.split() == []
+
+
+def test_layers_that_do_not_fit_are_refused_as_by_tracing(tmp_path):
+    save(nn.Linear(2, 3), torch.zeros(2, 2), tmp_path / "model.pt2")
+
+    def wider(name, data):
+        if not name.endswith("models/model.json"):
+            return data
+        tree = json.loads(data)
+        values = tree["graph_module"]["graph"]["tensor_values"]
+        source = next(
+            spec["user_input"]["arg"]["as_tensor"]["name"]
+            for spec in tree["graph_module"]["signature"]["input_specs"]
+            if "user_input" in spec
+        )
+        values[source]["sizes"][1] = {"as_int": 5}
+        return json.dumps(tree).encode()
+
+    with pytest.raises(CaptureError, match="holds a broken program"):
+        ff.capture(rewritten(tmp_path / "model.pt2", wider))
 
 
 def test_operations_that_are_not_known_are_listed_with_their_place(tmp_path):

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
-from sklearn.neighbors import NearestNeighbors
 
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
@@ -25,8 +23,8 @@ from farfield.audit.subject import Floats
 from farfield.errors import InputError
 from farfield.evaluate import detection
 from farfield.graph.network import Network
-from farfield.guard.penultimate import split_last_layer
 from farfield.scores import all_scores, energy, negative_max_logit
+from farfield.shrinkage import ledoit_wolf
 
 MOST_IN_ROWS = 4_000
 MOST_OUT_ROWS = 4_000
@@ -102,15 +100,17 @@ class Reference:
         mean, scale = flat.mean(axis=0), flat.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
         standard = (flat - mean) / scale
-        precision = None
+        precision: Floats | None = None
         if len(flat) > 1 and flat.shape[1] <= MOST_DIMENSIONS:
-            covariance, _ = ledoit_wolf(standard)
+            covariance = ledoit_wolf(standard)
             ridge = 1e-9 * max(1.0, float(np.trace(covariance)))
-            precision = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))
+            precision = np.asarray(np.linalg.inv(covariance + ridge * np.eye(len(covariance))))
         return cls(mean, scale, precision, standard)
 
     def distances(self, rows: Floats) -> dict[str, Floats]:
         """``mahalanobis`` (where it was fitted) and ``nearest``, ``(rows,)`` each."""
+        from sklearn.neighbors import NearestNeighbors  # takes a second to load
+
         standard = (np.asarray(rows, dtype=float).reshape(len(rows), -1) - self.mean) / self.scale
         found: dict[str, Floats] = {}
         if self.precision is not None:
@@ -123,6 +123,8 @@ class Reference:
 
 def penultimate(network: Network) -> Network | None:
     """What the last layer of the first instance reads; ``None`` if that is no more than the row."""
+    from farfield.guard.penultimate import split_last_layer
+
     group = network.groups[0]
     one = replace(group, shared=group.instance(0), stacked={}, members=(0,))
     try:

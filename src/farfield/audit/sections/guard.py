@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from farfield.audit.case import Case
 from farfield.audit.fields import BeforeAfter, End, Family, Feature, GuardedFeature
-from farfield.audit.given_guard import AnyGuard
 from farfield.audit.subject import Floats, Subject
 from farfield.estimate import value_of
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
-from farfield.guard.falsify import falsify
-from farfield.guard.model import GuardedModel
+
+if TYPE_CHECKING:
+    from farfield.audit.given_guard import AnyGuard
 
 Pair = tuple[float, float]
 # Rows that are moved to a feature's bound.
@@ -38,6 +38,8 @@ def compute(case: Case) -> dict[str, Any]:
     per batch. The plain side is evaluated through the guard's own copy of the model, so that
     timings and numbers differ by the guard alone.
     """
+    from farfield.guard.falsify import falsify
+
     case.stage("guard")
     safe, apart = case.protection
     rows = {"": case.subject.rows[apart]} | {
@@ -169,6 +171,8 @@ def _milliseconds(safe: AnyGuard, X: Floats) -> dict[str, Pair]:
     """Fastest times of one row and of a batch, both models in turn."""
     batch: Any = X[np.arange(BATCH) % len(X)]
     calls: tuple[Callable[[Any], object], ...] = (safe.own_proba, safe.predict_proba)
+    from farfield.guard.model import GuardedModel
+
     if isinstance(safe, GuardedModel):
         batch = safe.rows(batch).to(safe.dtype)
         calls = (safe.unguarded, safe.forward)

@@ -5,9 +5,10 @@ Linear programs are solved by HiGHS, through scipy.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 Floats = NDArray[np.float64]
 # What counts as zero in a linear program with rows of length one and a polytope of size about one.
@@ -38,7 +39,7 @@ def is_bounded(A: Floats, b: Floats) -> bool:
     if np.linalg.matrix_rank(A) < inputs:
         return False
     rows = len(A)
-    found = linprog(
+    found = _solved(
         A.sum(axis=0),
         A_ub=np.concatenate([A, -A]),
         b_ub=np.concatenate([np.zeros(rows), np.ones(rows)]),
@@ -57,7 +58,7 @@ def interior_point(A: Floats, b: Floats) -> tuple[Floats, float]:
     inputs = A.shape[1]
     goal = np.zeros(inputs + 1)
     goal[-1] = -1.0
-    found = linprog(
+    found = _solved(
         goal,
         A_ub=np.concatenate([A, np.ones((len(A), 1))], axis=1),
         b_ub=b,
@@ -126,7 +127,7 @@ def _one_by_one(rows: Floats, limits: Floats) -> list[int]:
 
 def _furthest(rows: Floats, limits: Floats, within: list[int], index: int) -> Floats:
     """The point furthest in a half-space's direction, at most 1 beyond it, within others."""
-    found = linprog(
+    found = _solved(
         -rows[index],
         A_ub=rows[[*within, index]],
         b_ub=np.append(limits[within], limits[index] + 1.0),
@@ -138,3 +139,10 @@ def _furthest(rows: Floats, limits: Floats, within: list[int], index: int) -> Fl
         raise ArithmeticError(f"HiGHS found no solution: {found.message}")
     point: Floats = found.x
     return point
+
+
+def _solved(*args: Any, **kwargs: Any) -> Any:
+    """Solve a linear program."""
+    from scipy.optimize import linprog  # takes long to load, and few need it
+
+    return linprog(*args, **kwargs)

@@ -15,10 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sklearn.base import is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.program import CodePlace
@@ -132,6 +128,8 @@ def takes_gaps(model: Any) -> bool:
     """Whether a model says that it takes missing values; if it says nothing, it may."""
     if not hasattr(model, "__sklearn_tags__"):
         return True
+    from sklearn.utils import get_tags  # whoever has such a model has loaded it already
+
     return bool(get_tags(model).input_tags.allow_nan)
 
 
@@ -148,6 +146,8 @@ def classify(writer: Writer, table: Table, model: Any, name: str = "") -> ClassS
         NotFollowed: If nothing can read it.
         CaptureError: If it is not fitted, or fitted on other columns.
     """
+    from sklearn.base import is_regressor
+
     if is_regressor(model):
         raise CaptureError(
             f"{kind_of(model)} predicts numbers (a regressor), and gives no probabilities of "
@@ -256,6 +256,9 @@ def _at(writer: Writer, model: Any, name: str) -> Iterator[None]:
 
 def check_fitted(model: Any, table: Table) -> None:
     """See that a model was fitted, and on as many columns as it gets."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
     try:
         check_is_fitted(model)
     except NotFittedError as error:

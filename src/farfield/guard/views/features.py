@@ -14,11 +14,11 @@ from typing import NamedTuple, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
 from farfield.guard.views.balls import lengths
 from farfield.guard.views.view import Floats, Place, Say, View, plainly
+from farfield.shrinkage import ledoit_wolf
 
 # More features than this are projected on so many random directions.
 MOST_UNITS = 256
@@ -129,7 +129,7 @@ def _directions(count: int, seed: int) -> Floats | None:
 def _whitening(around: Floats) -> Floats:
     """Inverse square root of the shrunk covariance (Ledoit and Wolf 2004)."""
     size = float(around.std()) or 1.0
-    covariance, _ = ledoit_wolf(around / size, assume_centered=True)
+    covariance = ledoit_wolf(around / size, centred=True)
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, max(LEAST_VARIANCE * float(values.mean()), 1e-12))
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T / size)

@@ -14,9 +14,10 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
+
+from farfield.shrinkage import ledoit_wolf
 
 Kind = Literal["full", "diagonal", "isotropic", "principal"]
 MetricKind = Literal["full", "diagonal", "isotropic"]
@@ -190,7 +191,7 @@ def _decorrelate(standard: Floats) -> Floats:
     varying = np.flatnonzero(standard.std(axis=0) > 0.5)
     if len(varying) == 0 or len(standard) < 2:
         return matrix
-    covariance, _ = ledoit_wolf(standard[:, varying], assume_centered=True)
+    covariance = ledoit_wolf(standard[:, varying], centred=True)
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, LEAST_VARIANCE * values.mean())
     matrix[np.ix_(varying, varying)] = (vectors / np.sqrt(values)) @ vectors.T
