@@ -181,9 +181,9 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         parts, waves = aligned([each.old for each in whole])
         leader = sign * torch.stack([each.ends.sum(dim=0) for each in whole])
         leader = leader.argmax(dim=0)
-        ends = _led(leader, [each.ends for each in whole])
-        box, mass = (_led(leader, [getattr(e, name) for e in whole]) for name in ("box", "mass"))
-        own = _led(leader[waves.window], parts)
+        ends = led(leader, [each.ends for each in whole])
+        box, mass = (led(leader, [getattr(e, name) for e in whole]) for name in ("box", "mass"))
+        own = led(leader[waves.window], parts)
         excess = torch.zeros_like(ends[0])
         for place, (each, part) in enumerate(zip(whole, parts, strict=True)):
             apart = replace(waves, parts=part - own, row=each.row).mass(self.windows)
@@ -268,7 +268,7 @@ def gamma32(terms: int) -> float:
     return n * ROUNDOFF32 / (1 - n * ROUNDOFF32)
 
 
-def _led(leader: Tensor, values: Sequence[Tensor]) -> Tensor:
+def led(leader: Tensor, values: Sequence[Tensor]) -> Tensor:
     """For each unit the value of the candidate that leads."""
     best = values[0]
     for place, other in enumerate(values[1:], start=1):

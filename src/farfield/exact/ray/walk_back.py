@@ -17,12 +17,15 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NumericalOverflow
+from farfield.exact.ray.boxes import BoxDomain
 from farfield.exact.ray.jump_back import JumpBack
 from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Trace
 from farfield.exact.ray.line import walks, with_classes
+from farfield.exact.ray.line_domain import LineDomain
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
 from farfield.exact.ray.loss import Loss, others
+from farfield.exact.ray.narrowing import Narrowing
 from farfield.exact.ray.rays import Rays
 from farfield.exact.ray.tree_back import TreeBack
 from farfield.graph.network import Network
@@ -73,6 +76,8 @@ class WalkBack:
                 elif not self._trees(place, walk):
                     back = JumpBack(walk, self._rays(), self.label[place], self.loss)
                     jumping.append((place, back))
+            for place, each in plain:
+                self._narrow(place, each)
             for stretch in range(STRETCHES):
                 share = SHARE if stretch < STRETCHES - 1 else 0.0
                 for place, each in plain:
@@ -127,20 +132,46 @@ class WalkBack:
         self.t[place, rows] = torch.where(lost, last, low)
         self.open[place, rows] = ~lost & (low > 0)
 
+    def _narrow(self, place: int, walk: LineWalk) -> None:
+        """Leave out of every ray what bounds can prove, and walk what is left if it is short."""
+        narrowing = Narrowing(self.network, walk.program, walk.constants, self.loss)
+        for rows in self._open(place, walk):
+            origins, directions = (each[rows] for each in self._rays())
+            high, label = self.t[place, rows], self.label[place, rows]
+            low, high = narrowing.narrow(origins, directions, high, label)
+            self.t[place, rows], self.open[place, rows] = high, high > 0
+            self._pay(narrowing.domain)
+            known = torch.nonzero(low > 0).flatten()
+            self._walk(place, walk, rows[known], low[known])
+
     def _stretch(self, place: int, walk: LineWalk, share: float) -> None:
         """Walk the next stretch of every ray of one instance that is still open."""
+        for rows in self._open(place, walk):
+            self._walk(place, walk, rows, self.t[place, rows] * share)
+
+    def _open(self, place: int, walk: LineWalk) -> tuple[Tensor, ...]:
+        """The open rays of an instance, as many at a time as fit."""
         size = max(1, BUDGET // (3 * walk.program.width))
         every = torch.nonzero(self.open[place]).flatten()
-        for first in range(0, len(every), size):
-            rows = every[first : first + size]
-            high = self.t[place, rows]
-            low = high * share
-            try:
-                last = self._last_loss(place, walk, rows, low, high)
-            except NumericalOverflow:
-                # Numbers that cannot be followed: what is known so far stays an upper bound.
-                continue
-            self._note(place, rows, low, last)
+        return every.split(size)
+
+    def _walk(self, place: int, walk: LineWalk, rows: Tensor, low: Tensor) -> None:
+        """Walk some rays back to ``low``."""
+        if not len(rows):
+            return
+        try:
+            last = self._last_loss(place, walk, rows, low, self.t[place, rows])
+        except NumericalOverflow:
+            # Numbers that cannot be followed: what is known so far stays an upper bound.
+            return
+        self._note(place, rows, low, last)
+
+    def _pay(self, domain: LineDomain | BoxDomain) -> None:
+        """Pay for the products that were formed."""
+        self.budget -= domain.products
+        domain.products = 0.0
+        if self.budget < 0:
+            raise Spent
 
     def _last_loss(
         self, place: int, walk: LineWalk, rows: Tensor, low: Tensor, high: Tensor
@@ -151,10 +182,7 @@ class WalkBack:
         ((_, start),) = Rays(origins, directions, high - low, None).starts(len(rows))
         last, label = torch.full_like(low, -torch.inf), self.label[place, rows]
         for window in walk.windows(start):
-            self.budget -= walk.domain.products
-            walk.domain.products = 0.0
-            if self.budget < 0:
-                raise Spent
+            self._pay(walk.domain)
             trace = with_classes(self.network, window, 0).trace
             part = slice(window.first, window.first + trace.grid.rays)
             last[part] = torch.maximum(last[part], last_loss(trace, label[part], self.loss))
