@@ -19,9 +19,11 @@ from farfield.graph.simplify import simplify
 aten = torch.ops.aten
 
 
-def finish(program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype) -> Network:
-    """Make a network of a program as it was read."""
-    head, members = simplify(program, constants)
+def finish(
+    program: Program, constants: Mapping[str, Tensor], dtype: torch.dtype, rows: int = 0
+) -> Network:
+    """Make a network of a program as it was read, perhaps with a fixed number of rows."""
+    head, members = simplify(program, constants, rows)
     return mixture(members, constants, head, dtype)
 
 

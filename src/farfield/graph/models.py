@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,8 @@ def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
     plain = read_plain(saved)
     if plain is not None:
         program, constants, rows = plain
-        return _finish(program, constants, dtype, rows)
+        with suppress(CaptureError):  # for tracing to try, or to explain
+            return finish(program, constants, dtype, rows)
     from farfield.graph.pt2.reader import exported  # so does PyTorch's tracing
 
     return capture(exported(saved), example, dtype=dtype)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from farfield.audit.case import Case
 from farfield.audit.families import THREE, order_statistics
@@ -131,8 +131,9 @@ def _half(sizes: Floats, exhausted: bool) -> Middle:
     middle = float(ordered[(count - 1) // 2])
     if exhausted:
         return Middle(middle, middle, middle)
-    low = int(binom.ppf((1 - LEVEL) / 2, count, 0.5)) - 1
-    high = int(binom.ppf((1 + LEVEL) / 2, count, 0.5))
+    below = bdtr(np.arange(count + 1), count, 0.5)
+    low = int(np.searchsorted(below, (1 - LEVEL) / 2)) - 1
+    high = int(np.searchsorted(below, (1 + LEVEL) / 2))
     return Middle(
         middle,
         float(ordered[low]) if low >= 0 else 0.0,

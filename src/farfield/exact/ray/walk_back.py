@@ -153,7 +153,8 @@ class WalkBack:
         """The open rays of an instance, as many at a time as fit."""
         size = max(1, BUDGET // (3 * walk.program.width))
         every = torch.nonzero(self.open[place]).flatten()
-        return every.split(size)
+        parts: tuple[Tensor, ...] = every.split(size)
+        return parts
 
     def _walk(self, place: int, walk: LineWalk, rows: Tensor, low: Tensor) -> None:
         """Walk some rays back to ``low``."""
