@@ -1,10 +1,13 @@
 """A model and its data opened together: each helps the other, or says what does not fit."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -74,6 +77,28 @@ def test_a_model_that_is_none_is_said_before_anything_of_the_data(model, message
     gaps = FRAME.assign(dose=np.nan, outcome=LABELS)
     with pytest.raises(CaptureError, match=message):
         open_both(model, gaps, "outcome")
+
+
+def test_a_file_that_is_never_opened_is_said_before_anything_of_the_data(tmp_path):
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(CaptureError, match="never opens one"):
+        open_both(tmp_path / "m.pkl", FRAME.assign(dose=np.nan, outcome=LABELS), "outcome")
+
+
+def test_files_of_models_that_take_gaps_take_them(tmp_path):
+    gaps = FRAME.assign(outcome=LABELS)
+    gaps.loc[::5, "dose"] = np.nan
+    skops = pytest.importorskip("skops.io", reason="a file of scikit-learn's objects")
+    front = make_pipeline(SimpleImputer(strategy="most_frequent"), LogisticRegression())
+    skops.dump(front.fit(FRAME, LABELS), tmp_path / "m.skops")
+    lightgbm = pytest.importorskip("lightgbm", reason="trees that take missing values")
+    trees = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(FRAME.to_numpy(), LABELS)
+    trees.booster_.save_model(tmp_path / "m.txt")
+    for name, fill in (("m.skops", "most_frequent"), ("m.txt", "median")):
+        loaded, source, _ = open_both(tmp_path / name, gaps, "outcome")
+        assert source.missing == {"dose": 12}
+        assert any(f"filled with the {fill}" in note for note in source.notes)
+        assert loaded.original is None
 
 
 def test_columns_that_are_missing_are_told_from_categories_that_are_there():

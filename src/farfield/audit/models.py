@@ -24,6 +24,7 @@ from farfield.files import regular
 from farfield.formats import FileKind, listed, readable, tell
 from farfield.graph.models import capture
 from farfield.graph.network import Network, join
+from farfield.graph.scikit.skops import load_skops
 
 Kind = FileKind | Literal["factory", "ensemble", "object"]
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -101,6 +102,9 @@ def _from_file(path: Path, example: Any) -> LoadedModel:
         from farfield.estimators import load  # brings scikit-learn
 
         return _from_object(load(path), example, kind, str(path))
+    if kind == "skops":
+        # Read, and never asked: what is in the file was checked for that alone.
+        return replace(_from_object(load_skops(path), example, kind, str(path)), original=None)
     try:
         network = capture(path)
     except CaptureError:

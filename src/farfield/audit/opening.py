@@ -13,7 +13,7 @@ from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, t
 from farfield.audit.fields import Task
 from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns
-from farfield.data import Expected, Source, open_data
+from farfield.data import Expected, Impute, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.onnx.reader import TAKES_MISSING
 from farfield.graph.skorch import is_skorch
@@ -96,8 +96,16 @@ def _expected(loaded: LoadedModel, *, regression: bool) -> Expected:
         network.features,
         None if regression else network.classes,
         None if regression else network.labels,
-        "median" if TAKES_MISSING in network.notes else own_imputation(loaded.estimator),
+        _imputation(loaded),
     )
+
+
+def _imputation(loaded: LoadedModel) -> Impute | None:
+    """How gaps in the data are filled: as the model does it, if it can be told; else somehow."""
+    if found := own_imputation(loaded.estimator):
+        return found
+    takes = any(column.missing for column in getattr(loaded.network, "columns", None) or ())
+    return "median" if takes or TAKES_MISSING in loaded.network.notes else None
 
 
 def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
@@ -110,7 +118,7 @@ def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
     except NotFollowed:
         return None
     except CaptureError:
-        if hasattr(model, "fit"):
+        if hasattr(model, "fit") or isinstance(model, (str, os.PathLike)):
             raise
         # Perhaps it only lacks an example; if not, the same error comes again with one.
         return None

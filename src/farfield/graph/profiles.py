@@ -87,10 +87,6 @@ class Profile:
         """The span just above a point."""
         return self.spans[sum(edge <= x for edge in self.breaks)]
 
-    def span_before(self, x: Fraction) -> Span:
-        """The span just below a point."""
-        return self.spans[sum(edge < x for edge in self.breaks)]
-
     def plain(self) -> Profile:
         """The same function without breaks at which nothing happens."""
         kept = [

@@ -62,11 +62,6 @@ def behind_codes(network: Network, spreads: Sequence[Spread]) -> Network:
     return replace(network, groups=groups, features=names, columns=None)
 
 
-def is_behind_codes(network: Network) -> bool:
-    """Whether a model starts from raw columns, and has one-hot codes in front of it."""
-    return any(step.source == SOURCE for group in network.groups for step in group.program.steps)
-
-
 def _group(group: InstanceGroup, spreads: Sequence[Spread], dtype: torch.dtype) -> InstanceGroup:
     steps: list[Step] = []
     constants: dict[str, Tensor] = {}

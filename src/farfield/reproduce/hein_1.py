@@ -12,6 +12,7 @@ from farfield.datasets import half_moons
 from farfield.estimators import RBFClassifier, ReLUClassifier
 from farfield.exact import at_infinity, blind_arcs, slice_plane
 from farfield.graph import capture
+from farfield.levels import SURE
 from farfield.objectives import resolve
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import KeptPolygons, draw_points, draw_regions, shuffled_colours
@@ -86,7 +87,7 @@ def _evaluate(name: str, settings: Settings) -> Result:
         radius = model.certificate_radius(0.01)
         return {**result, "blind": 0.0, "distance": None, "radius": radius}
     network = capture(model)
-    distance = at_infinity(network, CENTRE, circle(1440)[1]).distance(0.999)[0]
+    distance = at_infinity(network, CENTRE, circle(1440)[1]).distance(SURE)[0]
     blind = blind_arcs(network).share
     return {**result, "blind": blind, "distance": float(distance.median()), "radius": None}
 

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from farfield.exact import Box, at_infinity, first_reaching
 from farfield.graph import capture
+from farfield.levels import SURE
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import ResultTable, Value
 from farfield.reproduce.hein_models import LENETS, read_network
 
-CONFIDENCE, OVERCONFIDENT = 0.999, 0.95
+OVERCONFIDENT = 0.95
 
 
 def uniform_images(name: str, start: int, count: int, seed: int) -> Tensor:
@@ -67,12 +68,12 @@ def _crossing(
     x = uniform_images(name, image, 1, settings["seed"])[0].double()
     captured = _captured(name, request, trained)
     # The ray x + t x is (1 + t) x, so that t = 0 is the image itself.
-    found = first_reaching(captured, x, x, CONFIDENCE)
+    found = first_reaching(captured, x, x, SURE)
     far = at_infinity(captured, torch.zeros_like(x), x)
     return {
         "factor": 1 + found.t,
         "pieces": found.pieces,
-        "never_below": float(far.distance(CONFIDENCE)[0, 0]),
+        "never_below": float(far.distance(SURE)[0, 0]),
     }
 
 
@@ -105,7 +106,7 @@ def _limits(name: str, settings: Settings, request: RunRequest, trained: Any = N
             float(far.saturates.double().mean()),
             float(far.certified.double().mean()),
             float(far.reach[0].median()),
-            float(far.distance(CONFIDENCE)[0].median()),
+            float(far.distance(SURE)[0].median()),
         ]
     return result
 

@@ -12,7 +12,7 @@ import torch
 from farfield.estimators.images import ImageSettings
 from farfield.exact import at_infinity, first_reaching
 from farfield.graph import capture
-from farfield.levels import BLIND
+from farfield.levels import BLIND, SURE
 from farfield.objectives import ACET, CEDA, NLL
 from farfield.objectives.attacks_values import log_confidence
 from farfield.reproduce import hein_models as hein
@@ -121,9 +121,9 @@ def _follow(settings: Settings, request: RunRequest, trained: Result) -> Result:
     for family, (start, direction) in rays.items():
         far = at_infinity(network, start, direction)
         blind = float((far.confidence >= BLIND).double().mean())
-        limits[family] = [blind, float(far.distance(0.999)[0].median())]
+        limits[family] = [blind, float(far.distance(SURE)[0].median())]
     crossings = [
-        first_reaching(network, origin, image[None], 0.999).t
+        first_reaching(network, origin, image[None], SURE).t
         for image in uniform[: settings["crossings"]]
     ]
     noise = hein.draw_noise(

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from farfield.levels import SURE
 from farfield.report.figure import new_figure
 from farfield.reproduce import hein_models as hein
 from farfield.reproduce.drawing import tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.hein_exact import (
-    CONFIDENCE,
     OVERCONFIDENT,
     crossing_table,
     exact_stages,
@@ -89,7 +89,7 @@ def _scan(
         # Beyond 1000 nearly all pixels are 1, and nothing changes any more.
         if factor <= 1000:
             clipped = np.maximum(clipped, confidence_of(model, scaled.clamp(0, 1)))
-    reached = grid >= CONFIDENCE
+    reached = grid >= SURE
     first = np.where(reached.any(axis=0), reached.argmax(axis=0), len(factors))
     low = np.where(first == 0, 1.0, factors[np.maximum(first - 1, 0).clip(max=len(factors) - 1)])
     high = np.where(first < len(factors), factors[np.minimum(first, len(factors) - 1)], np.inf)
@@ -118,14 +118,14 @@ def _bisect(model: nn.Module, images: Tensor, low: Any, high: Any) -> Any:
     ends = np.where(finite, high, 1.0)
     shape = (-1, *[1] * (images.ndim - 1))
     scale = torch.from_numpy(ends.astype(np.float32)).reshape(shape)
-    finite &= confidence_of(model, scale * images) >= CONFIDENCE
+    finite &= confidence_of(model, scale * images) >= SURE
     # Done at once where the first factor is enough already.
     start = torch.from_numpy(low.astype(np.float32)).reshape(shape)
-    ends = np.where(confidence_of(model, start * images) >= CONFIDENCE, low, ends)
+    ends = np.where(confidence_of(model, start * images) >= SURE, low, ends)
     while bool((ends[finite] > 1.001 * low[finite]).any()):
         middle = np.sqrt(low * ends)
         scale = torch.from_numpy(middle.astype(np.float32)).reshape(shape)
-        sure = confidence_of(model, scale * images) >= CONFIDENCE
+        sure = confidence_of(model, scale * images) >= SURE
         low, ends = np.where(sure, low, middle), np.where(sure, middle, ends)
     return np.where(finite, ends, np.inf)
 

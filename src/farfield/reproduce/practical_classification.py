@@ -14,6 +14,7 @@ from farfield.estimators import EnsembleClassifier
 from farfield.evaluate import calibration
 from farfield.exact import blind_arcs
 from farfield.graph import capture
+from farfield.levels import BLIND
 from farfield.objectives import NLL, Adversarial
 from farfield.report.ensembles import draw_decomposition
 from farfield.report.figure import new_figure
@@ -97,8 +98,8 @@ def _where(points: Any, p: Any, X: Any) -> dict[str, float]:
     near, far = distance < 0.1, distance > 0.5
     confidence = p.max(axis=-1)
     return {
-        "one_sure_far": float((confidence[0][far] >= 0.99).mean()),
-        "mean_sure_far": float((p.mean(axis=0).max(axis=-1)[far] >= 0.99).mean()),
+        "one_sure_far": float((confidence[0][far] >= BLIND).mean()),
+        "mean_sure_far": float((p.mean(axis=0).max(axis=-1)[far] >= BLIND).mean()),
         "data_near": float(data[near].mean()),
         "data_far": float(data[far].mean()),
         "knowledge_near": float(knowledge[near].mean()),

@@ -17,7 +17,7 @@ from farfield.estimators import ReLUClassifier
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import Network, capture
-from farfield.levels import BLIND
+from farfield.levels import BLIND, SURE
 from farfield.objectives import ACET, CEDA, NLL, Objective, TableNoise
 from farfield.report.figure import CLASSES
 from farfield.reproduce.drawing import panels, tidy
@@ -162,7 +162,7 @@ def _far_field(
 
 def _rays(network: Network, origin: Array, direction: Array) -> dict[str, float | None]:
     far = at_infinity(network, torch.from_numpy(origin), torch.from_numpy(direction))
-    distance = far.distance(0.999)[0]
+    distance = far.distance(SURE)[0]
     median = float(distance.median())
     # Distances are lengths of the direction: standard deviations of the features.
     return {

@@ -15,7 +15,7 @@ from farfield.data import open_table
 from farfield.evaluate import detection
 from farfield.exact import at_infinity
 from farfield.graph import capture
-from farfield.levels import BLIND
+from farfield.levels import BLIND, SURE
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.models import make_model
 from farfield.reproduce.shifted_tables import FILES
@@ -214,7 +214,7 @@ def _limits(model: Any, rows: Floats, chosen: Sequence[int], inside: Any) -> Res
         far = at_infinity(network, moving, direction)
         confidence[place] = float((far.confidence >= BLIND).double().mean())
         # Factors are one more than the distance in units of the feature's own value.
-        settled[place] = float(far.distance(0.999).amax(dim=0).median()) + 1
+        settled[place] = float(far.distance(SURE).amax(dim=0).median()) + 1
         for number, score in enumerate(SCORES):
             known = _scores(score, inside)
             if known is not None:

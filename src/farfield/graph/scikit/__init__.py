@@ -7,30 +7,22 @@ from typing import Any
 
 import torch
 
+import farfield.graph.scikit.affine
 import farfield.graph.scikit.bayes
-import farfield.graph.scikit.bins
-import farfield.graph.scikit.boosters
 import farfield.graph.scikit.boosting
 import farfield.graph.scikit.calibrated
 import farfield.graph.scikit.curves
 import farfield.graph.scikit.discriminant
-import farfield.graph.scikit.dummy
 import farfield.graph.scikit.encoders
 import farfield.graph.scikit.ensembles
-import farfield.graph.scikit.functions
 import farfield.graph.scikit.gaussian_process
-import farfield.graph.scikit.histogram
 import farfield.graph.scikit.imputers
 import farfield.graph.scikit.linear
 import farfield.graph.scikit.neighbours
-import farfield.graph.scikit.nets
+import farfield.graph.scikit.networks
 import farfield.graph.scikit.pairs
-import farfield.graph.scikit.perceptron
 import farfield.graph.scikit.pipelines
 import farfield.graph.scikit.polynomials
-import farfield.graph.scikit.projections
-import farfield.graph.scikit.scalers
-import farfield.graph.scikit.selectors
 import farfield.graph.scikit.support_vectors
 import farfield.graph.scikit.trees  # noqa: F401 - importing registers the readers
 from farfield.errors import CaptureError, NotFollowed

@@ -1,4 +1,4 @@
-"""Naive Bayes on counts and categories."""
+"""Naive Bayes on counts and categories, and the prior alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.errors import NotFollowed
 from farfield.graph.reading import Wire, Writer
 from farfield.graph.rules import Steps
 from farfield.graph.scikit.encoders import encode
@@ -68,3 +69,20 @@ def _truncated(place: int, heights: Floats) -> list[Any]:
     """
     ends = np.nextafter(np.arange(1.0, len(heights) - 1), 0.0)
     return [(place, [-1.0, *ends], each, np.nan) for each in heights.T]
+
+
+@classifier("DummyClassifier")
+def _dummy(writer: Writer, table: Table, model: Any) -> ClassScores:
+    if model.strategy == "stratified":
+        raise NotFollowed("DummyClassifier(strategy='stratified') draws its answers at random.")
+    shares = np.asarray(model.class_prior_, dtype=np.float64)
+    if model.strategy == "uniform":
+        shares = np.full(len(shares), 1.0 / len(shares))
+    elif model.strategy == "most_frequent":
+        shares = np.eye(len(shares))[shares.argmax()]
+    elif model.strategy == "constant":
+        shares = (np.asarray(model.classes_) == model.constant).astype(np.float64)
+    same: list[tuple[int, list[float], list[float], float]] = [
+        (0, [], [share], share) for share in shares.tolist()
+    ]
+    return ClassScores(writer.take_steps(table.held, Steps.of(same)), "identity")

@@ -1,4 +1,4 @@
-"""Curves of single columns: quantiles and splines, flat or straight beyond their ends."""
+"""Functions of single columns: bins, quantiles, splines, known functions, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 
 from farfield.errors import NotFollowed
 from farfield.graph.reading import InputColumn, Writer
+from farfield.graph.rules import Steps
 from farfield.graph.scikit.foreign import FlatCurves, unnamed
 from farfield.graph.scikit.registry import Table, transformer
+from farfield.graph.trees.compare import below, rounded_below
 
 aten = torch.ops.aten
 
@@ -65,3 +67,73 @@ def _slopes(model: Any, ends: Any, sign: float) -> Any:
         block[:, place] = slope
         found.append(block if model.include_bias else block[:-1])
     return np.concatenate(found)
+
+
+@transformer("KBinsDiscretizer")
+def _bins(writer: Writer, table: Table, model: Any) -> Table:
+    """The bin that a value lies in; a bin holds its lower edge."""
+    outputs: list[tuple[int, Any, Any, float]] = []
+    for place, edges in enumerate(model.bin_edges_):
+        inner, first = np.unique(edges[1:-1], return_index=True)
+        count = len(edges) - 1
+        # Equal edges hold nothing between them: the last of them decides.
+        above = [*(np.append(first[1:], count - 1)).tolist()] if len(inner) else []
+        bins = np.array([0, *above])
+        breaks = rounded_below(inner) if model.dtype == np.float32 else below(inner)
+        if model.encode == "ordinal":
+            outputs.append((place, breaks, bins.astype(np.float64), np.nan))
+        else:
+            codes = np.eye(count)[bins]
+            outputs += [(place, breaks, codes[:, each], np.nan) for each in range(count)]
+    value = writer.take_steps(table.value, Steps.of(outputs))
+    names = [f"bin of {table.columns[output[0]].name}" for output in outputs]
+    return Table(value, tuple(InputColumn(name) for name in names))
+
+
+@transformer("Binarizer")
+def _binary(writer: Writer, table: Table, model: Any) -> Table:
+    """1 above the threshold."""
+    steps = [(place, [float(model.threshold)], [0.0, 1.0], np.nan) for place in range(table.width)]
+    value = writer.take_steps(table.value, Steps.of(steps))
+    return Table(value, tuple(InputColumn(name) for name in table.names))
+
+
+FUNCTIONS: dict[Any, Any] = {
+    np.abs: aten.abs.default,
+    np.negative: aten.neg.default,
+    np.tanh: aten.tanh.default,
+}
+GROWTH = "its values grow by another power than the input, which has no germ here yet"
+REFUSED = {
+    "PowerTransformer": f"{GROWTH}; use QuantileTransformer, StandardScaler or KBinsDiscretizer.",
+    "Normalizer": "it divides by the norm of a row; use StandardScaler or RobustScaler.",
+    "KernelPCA": "kernels of it are not followed; use PCA.",
+    "Nystroem": "kernels of it are not followed; use SVC or GaussianProcessClassifier.",
+    "RBFSampler": "cosines have no limit; use SVC or GaussianProcessClassifier.",
+    "CountVectorizer": "text is no table; take a model of columns.",
+    "TfidfVectorizer": "text is no table; take a model of columns.",
+    "HashingVectorizer": "text is no table; take a model of columns.",
+}
+
+
+@transformer("FunctionTransformer")
+def _function(writer: Writer, table: Table, model: Any) -> Table:
+    """A known function of single numbers."""
+    if model.func is None:
+        return Table(table.held, table.columns)
+    name = getattr(model.func, "__name__", repr(model.func))
+    if model.kw_args or model.func not in FUNCTIONS:
+        help_ = (
+            f"{GROWTH}; use KBinsDiscretizer or QuantileTransformer"
+            if name in ("log1p", "sqrt", "log", "exp", "square", "cbrt", "expm1")
+            else "known are None, numpy.abs, numpy.negative and numpy.tanh"
+        )
+        raise NotFollowed(f"FunctionTransformer applies {name}: {help_}.")
+    value = writer.step(FUNCTIONS[model.func], table.value)
+    return Table(value, table.columns)
+
+
+@transformer(*REFUSED)
+def _refused(_: Writer, __: Table, model: Any) -> Table:
+    name = type(model).__name__
+    raise NotFollowed(f"{name} cannot be followed: {REFUSED[name]}")

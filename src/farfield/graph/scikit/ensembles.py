@@ -18,6 +18,7 @@ from torch import Tensor
 from farfield.errors import CaptureError
 from farfield.graph.reading import InputColumn, Wire, Writer
 from farfield.graph.rules import RowFunction
+from farfield.graph.scikit.affine import select
 from farfield.graph.scikit.registry import (
     ClassScores,
     Table,
@@ -29,7 +30,6 @@ from farfield.graph.scikit.registry import (
     kind_of,
     probabilities,
 )
-from farfield.graph.scikit.selectors import select
 from farfield.graph.scikit.trees import TREES, add_forest, add_tree, count_classes, is_forest
 from farfield.graph.scikit.votes import votes
 from farfield.graph.trees.ensemble import TreeBuilder

@@ -11,8 +11,8 @@ import numpy as np
 from farfield.errors import NotFollowed
 from farfield.graph.reading import InputColumn, Wire, Writer
 from farfield.graph.rules import Steps
+from farfield.graph.scikit.affine import select
 from farfield.graph.scikit.registry import Table, transformer
-from farfield.graph.scikit.selectors import select
 from farfield.graph.scikit.sources import MISSING, SourceColumn, is_number, plain
 
 

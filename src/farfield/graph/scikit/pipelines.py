@@ -9,6 +9,7 @@ import numpy as np
 
 from farfield.errors import CaptureError
 from farfield.graph.reading import Wire, Writer
+from farfield.graph.scikit.affine import select
 from farfield.graph.scikit.polynomials import classify_polynomial, is_polynomial
 from farfield.graph.scikit.registry import (
     ClassScores,
@@ -20,7 +21,6 @@ from farfield.graph.scikit.registry import (
     transform,
     transformer,
 )
-from farfield.graph.scikit.selectors import select
 
 
 def _steps(model: Any) -> list[tuple[str, Any]]:

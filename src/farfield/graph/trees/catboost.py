@@ -63,9 +63,7 @@ def read_catboost(model: Fields, *, labels: tuple[Any, ...] | None = None) -> Re
         add(builder, tree, splits, len(bias), scale)
     if labels is None and "class_params" in info:
         labels = _labels(info.part("class_params"), max(2, len(bias)))
-    named = any(column.name for column in splits.columns)
-    columns = splits.columns if named else None
-    return as_reading(builder.build(), labels=labels, columns=columns)
+    return as_reading(builder.build(), labels=labels, columns=splits.columns)
 
 
 def _check_loss(info: Fields, outputs: int) -> None:

@@ -211,7 +211,7 @@ def _pandas(rest: str, where: str) -> list[Any]:
 
 def _columns(
     head: Fields, columns: int, pandas: list[Any]
-) -> tuple[tuple[InputColumn, ...] | None, tuple[str, ...]]:
+) -> tuple[tuple[InputColumn, ...], tuple[str, ...]]:
     """Names of columns, and their categories where these can be told."""
     names = head.text("feature_names").split(" ")
     kinds = head.text("feature_infos").split(" ") if "feature_infos" in head else [""] * columns
@@ -225,8 +225,6 @@ def _columns(
         held = {place: tuple(each) for place, each in zip(listed, pandas, strict=True) if each}
     lost = [names[place] for place in listed if place not in held]
     note = f"categories of {', '.join(lost[:8])} {CODED}"
-    if unnamed and not held:
-        return None, (note,) if lost else ()
     found = tuple(
         InputColumn(
             None if unnamed else name,

@@ -44,7 +44,7 @@ def as_reading(
     ensemble: TreeEnsemble,
     *,
     labels: tuple[Any, ...] | None,
-    columns: tuple[InputColumn, ...] | None,
+    columns: tuple[InputColumn, ...],
     notes: tuple[str, ...] = (),
 ) -> Reading:
     """Read an ensemble that gives logits; one logit ``f`` stands for ``(0, f)``."""

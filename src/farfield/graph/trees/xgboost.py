@@ -257,7 +257,7 @@ def _sets(tree: Fields, count: int) -> dict[int, tuple[float, ...]]:
 
 def _columns(
     learner: Fields, trees: Fields, columns: int
-) -> tuple[tuple[InputColumn, ...] | None, tuple[str, ...]]:
+) -> tuple[tuple[InputColumn, ...], tuple[str, ...]]:
     """Names and categories of the columns, as far as the file has them."""
     names = learner.texts("feature_names") if "feature_names" in learner else []
     types = learner.texts("feature_types") if "feature_types" in learner else []
@@ -265,8 +265,6 @@ def _columns(
         raise CaptureError(
             f"{learner.where} names {len(names)} columns of {len(types)} types, but has {columns}"
         )
-    if not names and not types:
-        return None, ()
     held = _categories(trees, columns)
     found = tuple(
         InputColumn(names[place] if names else None, held[place], missing=True)

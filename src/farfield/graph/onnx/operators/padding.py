@@ -40,11 +40,6 @@ class Windows:
         return tuple((size - 1) * step + 1 for size, step in pairs)
 
     @property
-    def padded(self) -> bool:
-        """Whether there is any padding."""
-        return any(self.begin) or any(self.end)
-
-    @property
     def pad_list(self) -> list[int]:
         """The padding as PyTorch lists it: the last dimension first."""
         pairs = reversed(list(zip(self.begin, self.end, strict=True)))

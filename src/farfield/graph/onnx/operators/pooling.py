@@ -1,4 +1,4 @@
-"""Pools: the largest or the mean of windows, and of everything."""
+"""The largest, the mean and the sum: of windows, of dimensions and of everything."""
 
 from __future__ import annotations
 
@@ -105,3 +105,30 @@ def _filled(windows: Windows, ceil: bool) -> Windows:
         reach = (count - 1) * windows.strides[place] + windows.spans[place]
         ends.append(max(reach - windows.lengths[place] - windows.begin[place], 0))
     return replace(windows, end=tuple(ends))
+
+
+REDUCTIONS = {
+    "ReduceSum": aten.sum.dim_IntList,
+    "ReduceMean": aten.mean.dim,
+    "ReduceMax": aten.amax.default,
+    "ReduceMin": aten.amin.default,
+    "ReduceL1": aten.sum.dim_IntList,
+}
+
+
+@operator(*REDUCTIONS)
+def reduce(trace: ProgramBuilder, node: Node) -> Any:
+    """Over the named dimensions, or over all."""
+    value = node[0]
+    rank = len(value.shape)
+    axes = node.integers("axes", 1)
+    if not axes:
+        if node.whole("noop_with_empty_axes", 0):
+            return value
+        axes = list(range(rank))
+    if any(not -rank <= axis < rank for axis in axes):
+        raise Refusal(f"reduces over {axes} of {rank} dimensions")
+    places = sorted({axis % rank for axis in axes})
+    if node.operator == "ReduceL1":
+        value = trace.apply(aten.abs.default, value)
+    return trace.apply(REDUCTIONS[node.operator], value, places, bool(node.whole("keepdims", 1)))

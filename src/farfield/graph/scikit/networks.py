@@ -1,4 +1,4 @@
-"""scikit-learn's multi-layer perceptron."""
+"""Networks: scikit-learn's multi-layer perceptron, and those of skorch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from farfield.errors import CaptureError
 from farfield.graph.reading import Writer
 from farfield.graph.scikit.registry import ClassScores, Table, classifier
+from farfield.graph.skorch import CLASSES, read_net
 
 aten = torch.ops.aten
 ACTIVATIONS = {
@@ -40,3 +41,11 @@ def perceptron(writer: Writer, table: Table, model: Any) -> ClassScores:
         if activation is not None and index + 1 < len(layers):
             value = writer.step(activation, value)
     return ClassScores(value, "softmax")
+
+
+@classifier(*CLASSES)
+def net(writer: Writer, table: Table, model: Any) -> ClassScores:
+    """Write the module behind the columns that it gets."""
+    reading = read_net(model, table.width)
+    value = writer.include(table.value, reading.program, reading.constants)
+    return ClassScores(value, reading.link)
