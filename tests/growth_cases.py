@@ -8,6 +8,7 @@ from farfield.graph import products
 aten = torch.ops.aten
 GENERATOR = torch.Generator().manual_seed(5)
 W = torch.randn(4, 6, generator=GENERATOR, dtype=torch.float64)
+V = torch.randn(2, 3, 3, generator=GENERATOR, dtype=torch.float64)
 
 
 def positive(x):
@@ -35,6 +36,23 @@ GROWN = {
     aten.log.default: ((4,), lambda x: positive(F.layer_norm(x, (4,))).log()),
     aten.log1p.default: ((4,), lambda x: F.layer_norm(x, (4,)).square().log1p()),
     aten.linalg_vector_norm.default: ((4,), lambda x: torch.linalg.vector_norm(x, dim=1)[:, None]),
+    aten.glu.default: ((6,), lambda x: F.glu(x, 1)),
+    aten.logsumexp.default: ((2, 3), lambda x: x.logsumexp(2)),
+    aten.logaddexp.default: ((4,), lambda x: torch.logaddexp(x, x.flip(1))),
+    aten.log_softmax.int: ((4,), lambda x: x * torch.log_softmax(x, 1)),
+    aten._log_softmax.default: ((4,), lambda x: x.relu() + aten._log_softmax(x, 1, False)),
+    aten._cdist_forward.default: ((6,), lambda x: torch.cdist(x, W)),
+    aten.prod.dim_int: ((2, 3), lambda x: x.prod(2)),
+    aten.cumprod.default: ((4,), lambda x: x.cumprod(1)),
+    aten.var.correction: ((2, 3), lambda x: x.var(2)),
+    aten.var_mean.correction: ((4,), lambda x: torch.cat(torch.var_mean(x, 1, keepdim=True), 1)),
+    aten.hypot.default: ((4,), lambda x: torch.hypot(x, x.flip(1) + 1)),
+    aten._trilinear.default: ((3,), lambda x: F.bilinear(x, x.relu(), V)),
+    aten.pow.Scalar: ((4,), lambda x: 3.0 ** -positive(x) + 2.0 ** F.layer_norm(x, (4,))),
+    aten.exp2.default: ((4,), lambda x: torch.exp2(F.layer_norm(x, (4,)))),
+    aten.sin.default: ((4,), lambda x: torch.sin(F.layer_norm(x, (4,)))),
+    aten.cos.default: ((4,), lambda x: torch.cos(F.layer_norm(x, (4,)))),
+    aten.asinh.default: ((4,), lambda x: torch.asinh(F.layer_norm(x, (4,)))),
     aten.layer_norm.default: ((6,), lambda x: F.layer_norm(x, (6,), W[0], W[1])),
     aten.native_layer_norm.default: (
         (6,),

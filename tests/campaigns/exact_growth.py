@@ -96,7 +96,62 @@ def length(n: Numbers, values: Array, _: float = 2, dims: Any = None, keep: bool
     return each(lambda x: x.sqrt(), (values * values).sum(axis=axes, keepdims=keep))
 
 
+def logsumexp(_: Numbers, values: Array, dims: Any, keep: bool = False) -> Array:
+    axes = tuple(dims) if isinstance(dims, (list, tuple)) else (dims,)
+    top = values.max(axis=axes, keepdims=True)
+    total = each(lambda x: x.exp(), values - top).sum(axis=axes, keepdims=True)
+    found = top + each(lambda x: x.log(), total)
+    return found if keep else found.squeeze(axis=axes)
+
+
+def gated(n: Numbers, values: Array, dim: int = -1) -> Array:
+    first, second = np.split(values, 2, axis=dim)
+    return first / each(lambda x: 1 + (-x).exp(), second)
+
+
+def distances(n: Numbers, left: Any, right: Any, *_: Any) -> Array:
+    apart = n.array(left)[..., :, None, :] - n.array(right)[..., None, :, :]
+    return each(lambda x: x.sqrt(), (apart * apart).sum(axis=-1))
+
+
+def variance(
+    n: Numbers, values: Array, dims: Any = None, *, correction: Any = 1, keepdim: bool = False
+) -> Array:
+    axes = tuple(dims)
+    count = math.prod(values.shape[axis] for axis in axes)
+    centred = values - values.sum(axis=axes, keepdims=True) / n.read(count)
+    return (centred * centred).sum(axis=axes, keepdims=keepdim) / n.read(count - correction)
+
+
+def variance_and_mean(n: Numbers, values: Array, dims: Any = None, **options: Any) -> list[Array]:
+    axes = tuple(dims)
+    count = math.prod(values.shape[axis] for axis in axes)
+    mean = values.sum(axis=axes, keepdims=options.get("keepdim", False)) / n.read(count)
+    return [variance(n, values, dims, **options), mean]
+
+
+def trilinear(n: Numbers, left: Array, weight: Any, right: Array, *_: Any) -> Array:
+    return einsum(n, "bi,kij,bj->bk", [left, n.array(weight), right])
+
+
 GROWTH: dict[Any, Any] = {
+    aten.glu.default: gated,
+    aten.logsumexp.default: logsumexp,
+    aten.logaddexp.default: lambda n, a, b: logsumexp(n, np.stack([a, b]), 0),
+    aten.log_softmax.int: lambda n, x, dim, *_: x - logsumexp(n, x, dim, True),
+    aten._log_softmax.default: lambda n, x, dim, *_: x - logsumexp(n, x, dim, True),
+    aten._cdist_forward.default: distances,
+    aten.prod.dim_int: lambda _, values, dim, *__: values.prod(axis=dim),
+    aten.cumprod.default: lambda _, values, dim: np.cumprod(values, axis=dim),
+    aten.var.correction: variance,
+    aten.var_mean.correction: variance_and_mean,
+    aten.hypot.default: lambda _, a, b: each(lambda x: x.sqrt(), a * a + b * b),
+    aten._trilinear.default: trilinear,
+    aten.pow.Scalar: lambda _, base, x: each(lambda v: (v * arb(base).log()).exp(), x),
+    aten.exp2.default: lambda _, x: each(lambda v: (v * arb(2).log()).exp(), x),
+    aten.sin.default: lambda _, x: each(lambda v: v.sin(), x),
+    aten.cos.default: lambda _, x: each(lambda v: v.cos(), x),
+    aten.asinh.default: lambda _, x: each(lambda v: v.asinh(), x),
     products.multiply: scaled,
     products.divide: quotient,
     products.multiply_matrices: matmul,

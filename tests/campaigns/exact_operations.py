@@ -152,6 +152,11 @@ OPERATIONS: dict[Any, Any] = {
     aten.sigmoid.default: curve(sigmoid),
     aten.tanh.default: curve(lambda x: x.tanh()),
     aten.erf.default: curve(lambda x: x.erf()),
+    aten.erfc.default: curve(lambda x: x.erfc()),
+    aten.atan.default: curve(lambda x: x.atan()),
+    aten.clamp.Tensor: lambda n, x, low, high: np.minimum(
+        np.maximum(x, n.array(low)), n.array(high)
+    ),
     aten.silu.default: curve(lambda x: x * sigmoid(x)),
     aten.mish.default: curve(mish),
     aten.log_sigmoid.default: curve(
@@ -193,6 +198,8 @@ CURVES = frozenset(
         aten.sigmoid.default,
         aten.tanh.default,
         aten.erf.default,
+        aten.erfc.default,
+        aten.atan.default,
         aten.silu.default,
         aten.mish.default,
         aten.log_sigmoid.default,

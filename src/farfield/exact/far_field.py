@@ -42,8 +42,9 @@ class FarField:
         shares: ``(instances, rays, classes)`` the probabilities themselves of a model that has no
             logits; ``intercept`` has their logarithms, zero where there is none. Else ``None``.
         rays: The network, the origins and the directions, for what is computed on request.
-        growth: ``(orders, instances, rays, classes)`` coefficients of the orders above 1, highest
-            first, of networks that grow faster than ``t``; else ``None``.
+        growth: ``(powers, instances, rays, classes)`` coefficients of the powers of ``t`` other
+            than 1 that are positive, of networks that have any; else ``None``.
+        powers: Which powers these are, highest first.
         doubtful: ``(instances, rays)`` whether a growing coefficient that rounding alone may have
             made was taken for zero: exactly zero in most models, but not proven; else ``None``.
     """
@@ -60,6 +61,7 @@ class FarField:
     shares: Tensor | None = field(default=None, repr=False)
     rays: tuple[Network, Tensor, Tensor] | None = field(default=None, repr=False)
     growth: Tensor | None = field(default=None, repr=False)
+    powers: tuple[float, ...] = field(default=(), repr=False)
     doubtful: Tensor | None = field(default=None, repr=False)
 
     @property
@@ -106,9 +108,12 @@ class FarField:
     @property
     def order(self) -> Tensor:
         """``(instances, rays)`` the power of ``t`` with which logits grow; 0: they converge."""
-        order = (self.slope != 0).any(dim=-1).to(torch.int64)
-        for place, part in enumerate(() if self.growth is None else reversed(self.growth)):
-            order = order.masked_fill((part != 0).any(dim=-1), place + 2)
+        order = (self.slope != 0).any(dim=-1).to(self.slope)
+        for power, part in zip(
+            self.powers, () if self.growth is None else self.growth, strict=True
+        ):
+            some = (part != 0).any(dim=-1) & (order < power)
+            order = order.masked_fill(some, power)
         return order
 
     @property

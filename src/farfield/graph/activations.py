@@ -193,6 +193,16 @@ _smooth(
     "saturates at -1 and 1",
     rises=True,
 )
+_smooth(aten.erfc.default, _constant(2.0, -1), _constant(0.0, 1), 1.13, "2 below, 0 above")
+_smooth(
+    aten.atan.default,
+    _constant(-math.pi / 2, 1),
+    _constant(math.pi / 2, -1),
+    1.0,
+    "saturates at -pi/2 and pi/2",
+    rises=True,
+    flat=False,
+)
 _smooth(
     F.softsign,
     _constant(-1.0, 1),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import torch
 from torch import Tensor
 
 Tensors = Callable[..., Tensor]
@@ -66,7 +65,20 @@ class Logarithm:
     """``log(x)``, element by element."""
 
 
-Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """A smooth function, element by element, that has no limit of values that grow.
+
+    Attributes:
+        function: The function of a tensor.
+        reason: Why there is none.
+    """
+
+    function: Tensors
+    reason: str
+
+
+Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm | AtRest
 
 
 def unused(operation: Any) -> AssertionError:
@@ -79,9 +91,3 @@ def mapped(operation: Growth, over: Callable[[Tensors], Tensors]) -> Growth:
     if isinstance(operation, Product):
         return Product(over(operation.function), operation.terms)
     return operation
-
-
-def root_mean_square(rows: Tensor, dims: int, epsilon: float) -> Tensor:
-    """What a normalisation divides by; squares are kept in range by a scale."""
-    where = tuple(range(-dims, 0))
-    return torch.sqrt(rows.square().mean(where, keepdim=True) + epsilon)

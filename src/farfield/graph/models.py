@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 
 import farfield.graph.activations
 import farfield.graph.affine
+import farfield.graph.composed
 import farfield.graph.norms
 import farfield.graph.pooling
 import farfield.graph.products

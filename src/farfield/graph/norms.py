@@ -16,10 +16,10 @@ from farfield.graph.rules import Affine, Domain, V, rule
 aten = torch.ops.aten
 
 
-def _centred(domain: Domain[V], value: Any, dims: int) -> Any:
-    """A value minus the mean over its last dimensions."""
-    where = tuple(range(-dims, 0))
-    count = math.prod(value.shape[-dims:])
+def centred(domain: Domain[V], value: Any, dims: Sequence[int]) -> Any:
+    """A value minus its mean over some dimensions."""
+    where = tuple(dims)
+    count = math.prod(value.shape[place] for place in where)
     operation = Affine(
         lambda t: t - t.mean(where, keepdim=True),
         terms=count + 1,
@@ -47,8 +47,8 @@ def layer_norm(
     *_: Any,
 ) -> V:
     """Centred, then divided by the deviation; a row that grows tends to its direction."""
-    centred = _centred(domain, value, len(shape))
-    return _weighted(domain, domain.grow(Normalisation(len(shape), epsilon), centred), weight, bias)
+    rows = centred(domain, value, range(-len(shape), 0))
+    return _weighted(domain, domain.grow(Normalisation(len(shape), epsilon), rows), weight, bias)
 
 
 @rule(aten.native_layer_norm.default, kind="growth")
@@ -81,7 +81,7 @@ def _by_groups(domain: Domain[V], value: Any, groups: int, epsilon: float) -> An
     """Normalise groups of channels, each with all that stands behind its channels."""
     shape = tuple(value.shape[1:])
     rows = domain.affine(Affine(lambda t: t.reshape(t.shape[0], groups, -1)), value)
-    found = domain.grow(Normalisation(1, epsilon), _centred(domain, rows, 1))
+    found = domain.grow(Normalisation(1, epsilon), centred(domain, rows, (-1,)))
     return domain.affine(Affine(lambda t: t.reshape(t.shape[0], *shape)), found)
 
 

@@ -21,6 +21,8 @@ from farfield.graph.rules import Affine, Domain, Pieces, V, rule
 
 aten = torch.ops.aten
 BOTH = (0, 1)
+# Powers of t down to its fourth root are followed.
+FINEST = 4
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
@@ -158,17 +160,17 @@ def contraction(domain: Domain[V], equation: str, operands: Sequence[Any], **_: 
     return domain.grow(Product(lambda x, y: torch.einsum(equation, x, y), terms), left, right)
 
 
-def _needs_half(_: Any, exponent: Any, *__: Any) -> str | None:
+def _needs_simple(_: Any, exponent: Any, *__: Any) -> str | None:
     if not isinstance(exponent, (int, float)):
-        return "the exponent is no plain number"
-    if exponent in (0, 0.0) or not float(2 * exponent).is_integer() or abs(exponent) > 16:
-        return f"a power of {exponent} is no whole or half one"
+        return None  # a constant tensor is looked at below
+    if exponent == 0 or Fraction(exponent).denominator > FINEST or abs(exponent) > 16:
+        return f"a power of {exponent} is no multiple of 1/{FINEST} up to 16"
     return None
 
 
-@rule(aten.pow.Tensor_Scalar, kind="growth", refuse=_needs_half)
+@rule(aten.pow.Tensor_Scalar, kind="growth", refuse=_needs_simple)
 def raise_to(domain: Domain[V], value: V, exponent: float) -> V:
-    """A whole or half power."""
+    """A power by a multiple of a quarter."""
     return domain.grow(Power(Fraction(exponent)), value)
 
 

@@ -69,8 +69,10 @@ def check_far_field(network, origin, direction):
     """Every coefficient down to order 0 is the model's own."""
     far = ff.at_infinity(network, origin, direction)
     order = max(int(far.order.max()), 1)
-    higher = [] if far.growth is None else list(far.growth[:, 0])
-    series = torch.stack([*higher, far.slope[0], far.intercept[0]])
+    found = dict(zip(far.powers, () if far.growth is None else far.growth[:, 0], strict=True))
+    found |= {1.0: far.slope[0], 0.0: far.intercept[0]}
+    assert all(power.is_integer() for power in found)
+    series = torch.stack([found.get(power, 0 * far.slope[0]) for power in range(order, -1, -1)])
     old, ctx.dps = ctx.dps, 400
     try:
         for t in FAR:

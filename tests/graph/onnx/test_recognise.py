@@ -89,7 +89,7 @@ def test_a_near_miss_is_what_it_is(text, save, agrees):
     network = agrees(save(graph(text), (4,), NUMBERS))
     direction = torch.tensor([1.0, -1.0, 0.5, -2.0], dtype=torch.float64)
     far = ff.at_infinity(network, torch.zeros(4), direction)
-    growth = 0.0 if far.growth is None else far.growth[0] * 1e12
+    growth = 0.0 if far.growth is None else far.growth[0] * 1e6 ** far.powers[0]
     expected = network.logits(1e6 * direction[None])
     torch.testing.assert_close(growth + far.slope * 1e6 + far.intercept, expected)
 

@@ -33,14 +33,16 @@ class SeriesDomain:
     Attributes:
         rays: How many rays.
         floor: The lowest order that is kept.
+        per: How many orders a power of ``t`` is worth: 2 if there are square roots of ``t``.
         lacking: ``(rays,)`` whether a decision needs orders below those that are known.
         doubtful: ``(rays,)`` whether a growing coefficient was taken for zero.
         undecided: ``(rays,)`` whether a jump is met from a side that is not known.
     """
 
-    def __init__(self, rays: int, like: Tensor, floor: int = 0) -> None:
+    def __init__(self, rays: int, like: Tensor, floor: int = 0, per: int = 1) -> None:
         self.rays = rays
         self.floor = floor
+        self.per = per
         self.like = like
         self.lacking = torch.zeros(rays, dtype=torch.bool, device=like.device)
         self.doubtful = torch.zeros_like(self.lacking)
@@ -49,7 +51,7 @@ class SeriesDomain:
 
     def start(self, direction: Tensor, origin: Tensor) -> Series:
         """The input itself: a polynomial of degree one, without any rounding."""
-        return self.polynomial({1: direction, 0: origin})
+        return self.polynomial({self.per: direction, 0: origin})
 
     def polynomial(self, terms: Mapping[int, Tensor]) -> Series:
         """A value that is known to every order, without any rounding."""
@@ -265,12 +267,13 @@ class SeriesDomain:
 
     def row_function(self, value: Series, function: RowFunction) -> Series:
         """Take the limit of rows that move, the function of those at rest."""
-        if any(order > 1 for order in value.terms):
+        if any(order > 0 and order != self.per for order in value.terms):
             raise UnsupportedOperation(
-                f"{type(function).__name__} has no known limit of values that grow faster than t"
+                f"{type(function).__name__} has no known limit of values that grow by another "
+                "power than t"
             )
         self.lacking |= value.bottom > 0
-        slope, intercept = value.term(1), value.term(0)
+        slope, intercept = value.term(self.per), value.term(0)
         moving = (slope != 0).any(dim=1)
         found = function(torch.where(moving[:, None], 0.0, intercept))
         if bool(moving.any()):

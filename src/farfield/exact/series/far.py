@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Literal
 
 import torch
@@ -32,7 +33,7 @@ def series_far_field(
     _, origins, directions = far.rays
     rays = far.slope.shape[1]
     doubtful = torch.zeros_like(far.undecided)
-    higher: dict[int, Tensor] = {}
+    higher: dict[Fraction, Tensor] = {}
     with torch.no_grad():
         for group in network.groups:
             for part in chunks(rays, _single(group), factor=FACTOR):
@@ -47,11 +48,11 @@ def series_far_field(
             each.zero_()
     if undecided == "raise" and bool(far.undecided.any()):
         _raise(far.undecided)
-    top = max(higher, default=1)
-    growth = [higher.get(order, torch.zeros_like(far.slope)) for order in range(top, 1, -1)]
+    powers = sorted(higher, reverse=True)
     return replace(
         far,
-        growth=torch.stack(growth) if growth else None,
+        growth=torch.stack([higher[power] for power in powers]) if powers else None,
+        powers=tuple(float(power) for power in powers),
         doubtful=doubtful,
         relative=None,
         reach_bounds=_nothing_known(far.reach_bounds),
@@ -76,7 +77,7 @@ def _store(
     part: slice,
     grown: Grown,
     doubtful: Tensor,
-    higher: dict[int, Tensor],
+    higher: dict[Fraction, Tensor],
 ) -> None:
     """Write one chunk of one instance."""
     growth = (
@@ -91,14 +92,17 @@ def _store(
         far.shares[member, part] = shares
         leading = shares > 0
         intercept = torch.log(torch.where(leading, shares, 1.0))
-    far.slope[member, part] = growth[-1] if len(growth) else 0.0
+    far.slope[member, part] = 0.0
     far.intercept[member, part], far.leading[member, part] = intercept, leading
     doubtful[member, part] = grown.doubtful | close
     far.undecided[member, part] = grown.undecided
-    for place in range(len(growth) - 1):
-        order = len(growth) - place
-        into = higher.setdefault(order, torch.zeros_like(far.slope))
-        into[member, part] = growth[place]
+    for place, coefficients in enumerate(growth):
+        power = Fraction(len(growth) - place, grown.per)
+        if power == 1:
+            far.slope[member, part] = coefficients
+        elif bool((coefficients != 0).any()):
+            into = higher.setdefault(power, torch.zeros_like(far.slope))
+            into[member, part] = coefficients
 
 
 def _raise(undecided: Tensor) -> None:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
-from farfield.exact.series.expansions import exponential, logarithm, power, times
+from farfield.exact.series.expansions import composed, exponential, logarithm, power, times
 from farfield.exact.series.value import EXACT, SAFETY, Series, beside, largest_of, per_ray
 from farfield.graph.growth import (
+    AtRest,
     Exponential,
     Growth,
     Logarithm,
@@ -30,6 +31,17 @@ from farfield.graph.growth import (
 
 if TYPE_CHECKING:
     from farfield.exact.series.domain import SeriesDomain
+
+
+class FinerOrders(UnsupportedOperation):
+    """A root of ``t`` is needed: the walk must count orders in smaller parts."""
+
+    def __init__(self, exponent: Fraction) -> None:
+        super().__init__(
+            f"a power of {exponent} grows with too small a root of t; such orders are not followed"
+        )
+        self.exponent = exponent
+
 
 # The order of a value that shows none.
 NONE = -(10**6)
@@ -50,6 +62,8 @@ def grown(domain: SeriesDomain, operation: Growth, *values: Series) -> Series:
             return exponentiated(domain, *values)
         case Logarithm():
             return logged(domain, *values)
+        case AtRest():
+            return resting(domain, operation, *values)
 
 
 def multiplied(domain: SeriesDomain, operation: Product, one: Series, other: Series) -> Series:
@@ -122,16 +136,16 @@ def raised(domain: SeriesDomain, exponent: Fraction, value: Series) -> Series:
     else:
         domain.lacking |= met & ~self_known
     whole = exponent.denominator == 1
-    if exponent.denominator > 2 or (not whole and bool(((order % 2 != 0) & ~zero).any())):
-        raise UnsupportedOperation(
-            f"a power of {exponent} grows with a power of t that is no whole number; such orders "
-            "are not followed"
-        )
+    broken = (order * exponent.numerator) % exponent.denominator != 0
+    if bool((broken & ~zero).any()):
+        raise FinerOrders(exponent)
     count = _count(domain, exponent, order, zero)
     series = [each.masked_fill(zero, 0.0) for each in shifted(value, order, count)]
     series[0] = series[0].masked_fill(zero, 1.0)
     if not whole and bool((series[0] < 0).any()):
-        raise UnsupportedOperation("a square root of a value that is negative far out is no number")
+        raise UnsupportedOperation(
+            f"a power of {exponent} of a value that is negative far out is no number"
+        )
     found = [each.masked_fill(zero, 0.0) for each in power(series, float(exponent))]
     new_order = (order.to(torch.float64) * float(exponent)).round().to(order.dtype)
     terms = placed(found, new_order, zero, domain.floor)
@@ -340,6 +354,21 @@ def logged(domain: SeriesDomain, value: Series) -> Series:
     terms = {-place: part for place, part in enumerate(logarithm(series))}
     relative = beside(value.noise_of(0), series[0]) / series[0]
     noise = {each: per_ray(relative).amax(dim=1) + domain.unit for each in terms}
+    always = torch.ones_like(value.loose)
+    return Series(value.shape, terms, noise, _function_bottom(domain, value, always), value.loose)
+
+
+def resting(domain: SeriesDomain, operation: AtRest, value: Series) -> Series:
+    """A smooth function of values at rest, by its Taylor series."""
+    if bool((value.sign(above=0) != 0).any()):
+        name = getattr(operation.function, "__name__", str(operation.function)).partition(".")[0]
+        raise UnsupportedOperation(
+            f"{name} of a value that keeps growing: {operation.reason}, so that the model has no "
+            "limit there"
+        )
+    series = [value.term(-place) for place in range(1 - domain.floor)]
+    terms = {-place: part for place, part in enumerate(composed(operation.function, series))}
+    noise = {order: value.noise_of(order) + domain.unit for order in terms}
     always = torch.ones_like(value.loose)
     return Series(value.shape, terms, noise, _function_bottom(domain, value, always), value.loose)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from farfield.errors import NumericalOverflow
 from farfield.exact.series.domain import SeriesDomain
+from farfield.exact.series.growing import FinerOrders
 from farfield.exact.series.value import SAFETY, Series
 from farfield.graph.network import InstanceGroup
 from farfield.graph.program import Program, Step, walk
@@ -21,13 +22,15 @@ from farfield.graph.rules import RULES
 
 # The lowest orders that are kept, one walk after another.
 FLOORS = (0, -1, -2, -4, -7)
+# The largest number of orders that a power of t may be worth.
+FINEST = 8
 
 
 class Grown(NamedTuple):
     """Logits of some rays behind one instance.
 
     Attributes:
-        order: ``(rays,)`` the highest order of any logit.
+        per: How many orders a power of ``t`` is worth.
         growth: ``(orders, rays, outputs)`` the coefficients of the highest orders down to 1.
         intercept: ``(rays, outputs)`` those of order 0.
         noise: ``(orders, rays)`` how large their rounding errors may well be.
@@ -35,7 +38,7 @@ class Grown(NamedTuple):
         undecided: ``(rays,)`` whether no limit was found.
     """
 
-    order: Tensor
+    per: int
     growth: Tensor
     intercept: Tensor
     noise: Tensor
@@ -53,12 +56,29 @@ def grows(program: Program) -> bool:
 
 def walk_series(group: InstanceGroup, index: int, directions: Tensor, origins: Tensor) -> Grown:
     """Follow rays through one instance, those that need it with more orders."""
-    constants = group.instance(index)
+    per = 1
+    while True:
+        try:
+            return _refined(group.program, group.instance(index), directions, origins, per)
+        except FinerOrders as finer:
+            per *= finer.exponent.denominator
+            if per > FINEST:
+                raise
+
+
+def _refined(
+    program: Program,
+    constants: Mapping[str, Tensor],
+    directions: Tensor,
+    origins: Tensor,
+    per: int,
+) -> Grown:
+    """Follow rays with as many orders as each of them needs."""
     rays = len(directions)
     open_ = torch.arange(rays, device=directions.device)
     parts: list[tuple[Tensor, Grown]] = []
     for floor in FLOORS:
-        grown, lacking = _once(group.program, constants, directions[open_], origins[open_], floor)
+        grown, lacking = _once(program, constants, directions[open_], origins[open_], floor, per)
         last = floor == FLOORS[-1]
         done = torch.ones_like(lacking) if last else ~lacking
         if last:
@@ -76,14 +96,15 @@ def _once(
     directions: Tensor,
     origins: Tensor,
     floor: int,
+    per: int,
 ) -> tuple[Grown, Tensor]:
     """One walk; also tells which rays need more orders."""
-    domain = SeriesDomain(len(directions), directions, floor)
+    domain = SeriesDomain(len(directions), directions, floor, per)
     out = walk(program, domain, domain.start(directions, origins), constants)
     finite = torch.stack([torch.isfinite(part).all() for part in out.terms.values()])
     lacking = domain.lacking | (out.bottom > 0)
     if not bool(finite.all()):
-        _raise_overflow(program, constants, directions, origins, floor)
+        _raise_overflow(program, constants, directions, origins, domain)
     return _read(domain, out), lacking
 
 
@@ -93,18 +114,13 @@ def _read(domain: SeriesDomain, out: Series) -> Grown:
     def flat(values: Tensor) -> Tensor:
         return values.reshape(domain.rays, -1)
 
-    orders = [order for order in out.orders if order > 0]
-    highest = out.new_zeros((domain.rays,))
-    for order in reversed(orders):
-        some = (flat(out.terms[order]) != 0).any(dim=1)
-        highest = torch.where(some, float(order), highest)
-    top = max(orders, default=0)
+    top = max((order for order in out.orders if order > 0), default=0)
     kept = range(top, 0, -1)
     empty = flat(out.term(0))
     growth = [flat(out.term(order)) for order in kept]
     noise = [out.noise_of(order) for order in kept]
     return Grown(
-        highest,
+        domain.per,
         torch.stack(growth) if growth else empty.new_zeros(0, *empty.shape),
         empty,
         torch.stack(noise) if noise else empty.new_zeros(0, domain.rays),
@@ -115,7 +131,7 @@ def _read(domain: SeriesDomain, out: Series) -> Grown:
 
 def _rows(grown: Grown, where: Tensor) -> Grown:
     return Grown(
-        grown.order[where],
+        grown.per,
         grown.growth[:, where],
         grown.intercept[where],
         grown.noise[:, where],
@@ -131,7 +147,7 @@ def _together(rays: int, parts: list[tuple[Tensor, Grown]]) -> Grown:
     top = max(len(part.growth) for _, part in parts)
     first = parts[0][1]
     whole = Grown(
-        first.order.new_zeros(rays),
+        first.per,
         first.growth.new_zeros(top, rays, first.intercept.shape[1]),
         first.intercept.new_zeros(rays, first.intercept.shape[1]),
         first.noise.new_zeros(top, rays),
@@ -140,7 +156,7 @@ def _together(rays: int, parts: list[tuple[Tensor, Grown]]) -> Grown:
     )
     for where, part in parts:
         missing = top - len(part.growth)
-        whole.order[where], whole.intercept[where] = part.order, part.intercept
+        whole.intercept[where] = part.intercept
         whole.growth[missing:, where], whole.noise[missing:, where] = part.growth, part.noise
         whole.doubtful[where], whole.undecided[where] = part.doubtful, part.undecided
     return whole
@@ -168,7 +184,7 @@ def _raise_overflow(
     constants: Mapping[str, Tensor],
     directions: Tensor,
     origins: Tensor,
-    floor: int,
+    walked: SeriesDomain,
 ) -> None:
     """Walk again to find where a number overflowed."""
 
@@ -182,6 +198,6 @@ def _raise_overflow(
                 f"{step.source}; bring inputs or weights to a moderate scale, or capture in float64"
             )
 
-    domain = SeriesDomain(len(directions), directions, floor)
+    domain = SeriesDomain(walked.rays, directions, walked.floor, walked.per)
     walk(program, domain, domain.start(directions, origins), constants, look)
     raise NumericalOverflow("the logits are not finite at infinity; the model divides by zero")
