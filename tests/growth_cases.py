@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from farfield.graph import products
+from farfield.graph import norms, products
 
 aten = torch.ops.aten
 GENERATOR = torch.Generator().manual_seed(5)
@@ -63,7 +63,7 @@ GROWN = {
     aten.instance_norm.default: ((2, 4), lambda x: F.instance_norm(x)),
     aten.softmax.int: ((4,), lambda x: x * torch.softmax(x, 1)),
     aten._softmax.default: ((4,), lambda x: x.relu() + aten._softmax(x, 1, False)),
-    aten.scaled_dot_product_attention.default: (
+    norms.attend: (
         (3, 4),
         lambda x: F.scaled_dot_product_attention(F.layer_norm(x, (4,)), x, x.flip(2)),
     ),

@@ -9,7 +9,7 @@ from flint import arb
 
 from campaigns.exact_numbers import Array, Numbers, each
 from campaigns.exact_sums import addmm, einsum, matmul, scaled
-from farfield.graph import products
+from farfield.graph import norms, products
 
 aten = torch.ops.aten
 
@@ -174,5 +174,5 @@ GROWTH: dict[Any, Any] = {
     aten.instance_norm.default: instance_norm,
     aten.softmax.int: softmax,
     aten._softmax.default: softmax,
-    aten.scaled_dot_product_attention.default: attention,
+    norms.attend: attention,
 }

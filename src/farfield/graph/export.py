@@ -41,6 +41,7 @@ KEPT_WHOLE = (
     aten.batch_norm.default,
     aten.logsumexp.default,
     aten.embedding.default,
+    aten.scaled_dot_product_attention.default,
 )
 # Operations by which a model decides, or that its decisions are made of: numbers among their
 # arguments are rounded as the model rounds them, so that a tie is one here where it is one there.

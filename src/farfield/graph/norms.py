@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from farfield.graph.growth import Normalisation, Product, SharingOut
 from farfield.graph.products import is_value, scaled
+from farfield.graph.program import Program
 from farfield.graph.rules import Affine, Domain, V, rule
 
 aten = torch.ops.aten
@@ -137,8 +139,35 @@ def _needs_no_chance(*args: Any, **options: Any) -> str | None:
     return "drops attention at random; call it with dropout_p=0" if chance else None
 
 
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    _chance: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    **_: Any,
+) -> Tensor:
+    """``softmax(q k' / sqrt(n)) v``, as PyTorch's own operation, which cannot be vectorised."""
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = _scores(query * factor, key)
+    blocked = _blocked(query.shape[-2], key.shape[-2]) if causal else mask
+    if blocked is not None:
+        scores = scores + _as_offset(blocked).to(scores)
+    return torch.matmul(torch.softmax(scores, -1), value)
+
+
+def read_attention(program: Program) -> Program:
+    """Write attention as an operation that can be vectorised."""
+    fused = aten.scaled_dot_product_attention.default
+    steps = (replace(s, target=attend) if s.target is fused else s for s in program.steps)
+    return program.with_steps(tuple(steps))
+
+
 @rule(
-    aten.scaled_dot_product_attention.default,
+    attend,
     kind="growth",
     data=(0, 1, 2),
     together=True,

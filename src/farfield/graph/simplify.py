@@ -25,6 +25,7 @@ from farfield.graph.affine import convert
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.masks import read_masks
+from farfield.graph.norms import read_attention
 from farfield.graph.one_row import one_row
 from farfield.graph.padded_pooling import fold_padding
 from farfield.graph.pooling import WITH_POSITIONS
@@ -55,6 +56,7 @@ def simplify(
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
+    program = read_attention(program)
     program = program.with_steps(recognise(program.steps, constants, program.output))
     program = read_masks(taint(fold_padding(program)), constants)
     head, members = take_off(_prune(program), constants)
