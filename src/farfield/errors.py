@@ -72,6 +72,12 @@ class NotFollowed(CaptureError):  # noqa: N818 - reads as what it is
 class UnsupportedOperation(NotFollowed):
     """Operations of a model that have no rule."""
 
+    def met_in(self, operation: str, place: str) -> None:
+        """Say which operation stands in the way, and where, unless that was said."""
+        reason, advice = self.args
+        if place not in reason:
+            self.args = (f"{reason} ({operation}, in {place})", advice)
+
 
 class NumericalOverflow(FarfieldError, OverflowError):  # noqa: N818 - reads as what it is
     """A number left the range of its floating-point type."""

@@ -7,6 +7,8 @@ import os
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
@@ -15,10 +17,16 @@ from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns
 from farfield.data import Expected, Impute, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.exact import at_infinity
+from farfield.exact.series.walk import grows
+from farfield.graph.network import Network
 from farfield.graph.onnx.reader import TAKES_MISSING
 from farfield.graph.skorch import is_skorch
 
 Evidence = Literal["auto", "exact", "sampled"]
+Floats = NDArray[np.float64]
+# How many features, and how many directions across all, are tried for a limit.
+TRIED = 16
 
 
 def open_both(
@@ -65,6 +73,7 @@ def open_both(
     )
     if loaded is None:
         loaded = _load_with(made, source, data, evidence)
+    loaded = _with_limits(loaded, made, source, data, evidence)
     if isinstance(model, str) and made is not model:
         loaded = replace(loaded, kind="factory", where=model)
     task = _task(made, loaded, task)
@@ -126,8 +135,6 @@ def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
 
 def _load_with(model: Any, source: Source, data: Any, evidence: Evidence) -> LoadedModel:
     """Load a model with the help of the data; what cannot be followed can perhaps be asked."""
-    is_path = isinstance(model, (str, os.PathLike))
-    where = str(model) if is_path else type(model).__name__
     reason = "sampling was asked for"
     if evidence != "sampled":
         try:
@@ -139,11 +146,47 @@ def _load_with(model: Any, source: Source, data: Any, evidence: Evidence) -> Loa
     elif not can_be_asked(model):
         raise InputError(
             f"evidence='sampled' needs a model that gives probabilities when asked: a classifier "
-            f"with predict_proba, a function, a module or an .onnx file; got {where}"
+            f"with predict_proba, a function, a module or an .onnx file; got {type(model).__name__}"
         )
+    return _asked(model, source, data, reason)
+
+
+def _asked(model: Any, source: Source, data: Any, reason: str) -> LoadedModel:
+    """A model that is asked for its probabilities, and why."""
+    is_path = isinstance(model, (str, os.PathLike))
+    where = str(model) if is_path else type(model).__name__
     box = black_box(model, source, data, reason)
     estimator = model if hasattr(model, "fit") else None
     return LoadedModel(box, "onnx" if is_path else "object", where, estimator)
+
+
+def _with_limits(
+    loaded: LoadedModel, model: Any, source: Source, data: Any, evidence: Evidence
+) -> LoadedModel:
+    """Ask a model instead of following it, if it has no limit on some rays."""
+    network = loaded.network
+    if not any(grows(group.program) for group in getattr(network, "groups", ())):
+        return loaded
+    try:
+        at_infinity(network, *_tried_rays(network), undecided="mark")
+    except NotFollowed as error:
+        if evidence == "exact" or not can_be_asked(model):
+            raise
+        return _asked(model, source, data, " ".join(error.reason.split()))
+    return loaded
+
+
+def _tried_rays(network: Network) -> tuple[Floats, Floats]:
+    """The origin, and directions along some features and across all that move."""
+    shape, size = network.input_shape, math.prod(network.input_shape)
+    axes = np.eye(size)[np.unique(np.linspace(0, size - 1, TRIED).astype(int))]
+    drawn = np.random.default_rng(0).standard_normal((TRIED, size))
+    directions = np.concatenate([axes, -axes, drawn])
+    for place, column in enumerate(network.columns or ()):
+        if column.categories is not None:
+            directions[:, place] = 0.0
+    moving = directions[(directions != 0).any(axis=1)]
+    return np.zeros(shape), moving.reshape(-1, *shape)
 
 
 def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:

@@ -14,6 +14,7 @@ from farfield.graph.growth import AtRest, Exponential, Logarithm, Power, Product
 from farfield.graph.norms import centred
 from farfield.graph.pooling import maximum, minimum
 from farfield.graph.products import is_value, product, scaled
+from farfield.graph.refusals import NO_LIMIT
 from farfield.graph.rules import RULES, Affine, Domain, V, rule
 
 aten = torch.ops.aten
@@ -199,12 +200,12 @@ def _at_rest(target: Any, text: str) -> None:
     def lower(domain: Domain[V], value: V) -> V:
         return domain.grow(AtRest(target, text), value)
 
-    lower.__doc__ = f"of values at rest; far out, {text}"
+    lower.__doc__ = f"of values at rest alone; of others {text}"
     rule(target, kind="growth")(lower)
 
 
-_at_rest(aten.sin.default, "a wave has no limit")
-_at_rest(aten.cos.default, "a wave has no limit")
+_at_rest(aten.sin.default, NO_LIMIT)
+_at_rest(aten.cos.default, NO_LIMIT)
 _at_rest(aten.asinh.default, "it grows like log t, which is no power of t")
 
 

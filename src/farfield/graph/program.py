@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from farfield.errors import UnsupportedOperation
 from farfield.graph.rowwise import lower_rowwise
 from farfield.graph.rules import RULES, Domain
 
@@ -147,9 +148,13 @@ class Program:
     ) -> Any:
         """Apply the rule of one of the steps to values."""
         rule = RULES[step.target].lower
-        if self.per_row:
-            return lower_rowwise(rule, domain, args, kwargs)
-        return rule(domain, *args, **kwargs)
+        try:
+            if self.per_row:
+                return lower_rowwise(rule, domain, args, kwargs)
+            return rule(domain, *args, **kwargs)
+        except UnsupportedOperation as error:
+            error.met_in(step.operation, str(step.source))
+            raise
 
     def with_steps(self, steps: tuple[Step, ...], output: str | None = None) -> Program:
         """Give the same program other steps."""

@@ -33,6 +33,7 @@ from farfield.graph.products import read_products
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.recognise import recognise
 from farfield.graph.refusals import MOVES, PRODUCT, Refused, refuse
+from farfield.graph.resting import growing_waves
 from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
@@ -177,10 +178,13 @@ def check(program: Program, *, fixed_rows: bool = False) -> None:
     """
     varying = {program.input} | {step.name for step in program.steps if not step.constant}
     made = {step.name: step for step in program.steps}
+    waves = growing_waves(program)
     refuse(
         Refused.of(step, reason)
         for step in program.steps
-        if not step.constant and (reason := _problem(step, varying, made, fixed_rows)) is not None
+        if not step.constant
+        and (reason := waves.get(step.name) or _problem(step, varying, made, fixed_rows))
+        is not None
     )
 
 

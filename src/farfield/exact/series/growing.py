@@ -362,10 +362,7 @@ def resting(domain: SeriesDomain, operation: AtRest, value: Series) -> Series:
     """A smooth function of values at rest, by its Taylor series."""
     if bool((value.sign(above=0) != 0).any()):
         name = getattr(operation.function, "__name__", str(operation.function)).partition(".")[0]
-        raise UnsupportedOperation(
-            f"{name} of a value that keeps growing: {operation.reason}, so that the model has no "
-            "limit there"
-        )
+        raise UnsupportedOperation(f"{name} of a value that keeps growing: {operation.reason}")
     series = [value.term(-place) for place in range(1 - domain.floor)]
     terms = {-place: part for place, part in enumerate(composed(operation.function, series))}
     noise = {order: value.noise_of(order) + domain.unit for order in terms}
