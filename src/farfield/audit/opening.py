@@ -165,7 +165,7 @@ def _with_limits(
 ) -> LoadedModel:
     """Ask a model instead of following it, if it has no limit on some rays."""
     network = loaded.network
-    if not any(grows(group.program) for group in getattr(network, "groups", ())):
+    if not isinstance(network, Network) or not any(grows(g.program) for g in network.groups):
         return loaded
     try:
         at_infinity(network, *_tried_rays(network), undecided="mark")
