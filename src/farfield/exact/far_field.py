@@ -180,6 +180,32 @@ class FarField:
             raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")
         return sure_from(self, Unsure(confidence), budget)
 
+    def settles(self, delta: float) -> Tensor:
+        """From which ``t`` on every logit stays within ``delta`` of its asymptote.
+
+        The asymptote is ``slope * t + intercept``, with :attr:`growth` times higher powers where
+        there are such; the limit itself where logits converge. Where ``reach`` is finite it is
+        the answer. Elsewhere values are bounded for all ``t`` from some ``T`` on, by Taylor models
+        in ``1 / t``, and the least ``T`` that will do is searched for: sound, but often late.
+        Bounds of rounding errors are part of it, but for those of the numbers in ``slope``,
+        ``intercept`` and ``growth``, which are told apart from the true ones by rounding only.
+
+        Args:
+            delta: Positive.
+
+        Returns:
+            ``(instances, rays)`` in double precision; infinite where no such ``T`` was found.
+
+        >>> import farfield as ff
+        >>> network = ff.capture(torch.nn.Sigmoid(), torch.zeros(1, 2))
+        >>> far = ff.at_infinity(network, [0.0, 0.0], [[1.0, 2.0]])
+        >>> 4.6 < float(far.settles(0.01)) < 20  # 1 / (1 + exp(4.6)) is 0.01
+        True
+        """
+        from farfield.exact.series.settling import settles
+
+        return settles(self, delta)
+
     def final_from(self, *, budget: float = BUDGET) -> SureFrom:
         """From where on each instance's predicted class no longer changes.
 

@@ -20,7 +20,17 @@ from farfield.graph.ranges import (
     STEP,
     UPPER_LIMIT,
 )
-from farfield.graph.rules import SMALL_JUMP, Asymptote, Domain, Pieces, Side, Smooth, V, rule
+from farfield.graph.rules import (
+    SMALL_JUMP,
+    Asymptote,
+    Decay,
+    Domain,
+    Pieces,
+    Side,
+    Smooth,
+    V,
+    rule,
+)
 
 aten = torch.ops.aten
 RELU = Pieces.hinge(0.0)
@@ -166,6 +176,8 @@ _smooth(
     0.25,
     "saturates at 0 and 1",
     rises=True,
+    decay=Decay(1.0),
+    curvature=0.0963,
 )
 _smooth(
     aten.tanh.default,
@@ -174,9 +186,27 @@ _smooth(
     1.0,
     "saturates at -1 and 1",
     rises=True,
+    decay=Decay(2.0, rate=2.0),
+    curvature=0.77,
 )
-_smooth(aten.silu.default, _constant(0.0, -1), _line(-1), 1.1, "0 below, ``x`` above")
-_smooth(aten.mish.default, _constant(0.0, -1), _line(-1), 1.1, "0 below, ``x`` above")
+_smooth(
+    aten.silu.default,
+    _constant(0.0, -1),
+    _line(-1),
+    1.1,
+    "0 below, ``x`` above",
+    decay=Decay(1.0, power=1),
+    curvature=0.51,
+)
+_smooth(
+    aten.mish.default,
+    _constant(0.0, -1),
+    _line(-1),
+    1.1,
+    "0 below, ``x`` above",
+    decay=Decay(2.0, power=1),
+    curvature=0.7,
+)
 _smooth(
     aten.log_sigmoid.default,
     _line(-1),
@@ -184,6 +214,8 @@ _smooth(
     1.0,
     "``x`` below, 0 above",
     rises=True,
+    decay=Decay(1.0),
+    curvature=0.25,
 )
 _smooth(
     aten.erf.default,
@@ -192,6 +224,8 @@ _smooth(
     1.13,
     "saturates at -1 and 1",
     rises=True,
+    decay=Decay(1.3),
+    curvature=0.97,
 )
 _smooth(aten.erfc.default, _constant(2.0, -1), _constant(0.0, 1), 1.13, "2 below, 0 above")
 _smooth(
@@ -212,15 +246,17 @@ _smooth(
     rises=True,
     kinks=(0.0,),
     flat=False,
+    decay=Decay(1.0, power=-1, rate=0.0),
+    curvature=2.0,
 )
 
 
 @rule(aten.hardswish.default, kind="smooth")
 def hardswish(domain: Domain[V], value: V) -> V:
     """0 below -3, ``x`` above 3, and exactly so."""
-    curve = Smooth(
-        F.hardswish, _constant(0.0, 0), _line(0), 1.5, settles=(-3.0, 3.0), kinks=(-3.0, 3.0)
-    )
+    ends = (_constant(0.0, 0), _line(0))
+    turns = (-3.0, 3.0)
+    curve = Smooth(F.hardswish, *ends, 1.5, settles=turns, kinks=turns, curvature=0.34)
     return domain.smooth(value, curve)
 
 
@@ -248,7 +284,9 @@ def softplus(domain: Domain[V], value: V, beta: float = 1.0, threshold: float = 
     function = _bind(F.softplus, beta, threshold)
     ends = (_constant(0.0, 1), _line(0)) if beta > 0 else (_line(0), _constant(0.0, -1))
     jump = Fraction(threshold) / Fraction(beta)
-    return domain.smooth(value, Smooth(function, *ends, 1.0, rises=True, jump=jump))
+    decay, curvature = Decay(1 / abs(beta), rate=abs(beta)), abs(beta) / 4
+    traits = {"rises": True, "jump": jump, "decay": decay, "curvature": curvature}
+    return domain.smooth(value, Smooth(function, *ends, 1.0, **traits))
 
 
 @rule(aten.gelu.default, kind="smooth")
@@ -258,7 +296,9 @@ def gelu(domain: Domain[V], value: V, *, approximate: str = "none") -> V:
     def function(rows: Tensor) -> Tensor:
         return F.gelu(rows, approximate=approximate)
 
-    return domain.smooth(value, Smooth(function, _constant(0.0, -1), _line(-1), 1.2))
+    ends = (_constant(0.0, -1), _line(-1))
+    curve = Smooth(function, *ends, 1.2, decay=Decay(1.0, power=1), curvature=0.85)
+    return domain.smooth(value, curve)
 
 
 @rule(
@@ -279,6 +319,8 @@ def elu(
         abs(scale) * max(1.0, abs(alpha * input_scale)),
         rises=alpha > 0 and scale > 0,
         kinks=(0.0,),
+        decay=Decay(abs(float(depth)) * 1.01, rate=input_scale),
+        curvature=abs(float(depth)) * input_scale**2 * 1.01,
     )
     return domain.smooth(value, curve)
 
@@ -293,7 +335,9 @@ def selu(domain: Domain[V], value: V) -> V:
 def celu(domain: Domain[V], value: V, alpha: float = 1.0) -> V:
     """``-alpha`` below, ``x`` above."""
     ends = (_constant(-alpha, 1), _line(0))
-    curve = Smooth(_bind(F.celu, alpha), *ends, 1.0, rises=True, kinks=(0.0,))
+    decay = Decay(alpha, rate=1 / alpha)
+    traits = {"rises": True, "kinks": (0.0,), "decay": decay, "curvature": 1.01 / alpha}
+    curve = Smooth(_bind(F.celu, alpha), *ends, 1.0, **traits)
     return domain.smooth(value, curve)
 
 

@@ -110,6 +110,18 @@ class Asymptote:
 
 
 @dataclass(frozen=True, slots=True)
+class Decay:
+    """How a function comes to its asymptotes: ``size y^power exp(-rate y)`` bounds the distance.
+
+    ``y`` is how far from zero its argument is; the bound holds at both ends.
+    """
+
+    size: float
+    power: int = 0
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Smooth:
     """A function of one number with an asymptote at either end.
 
@@ -123,6 +135,8 @@ class Smooth:
         jump: Where it jumps, if it does: PyTorch's softplus, by less than :data:`SMALL_JUMP`.
         kinks: Where it has no derivative, or no second one.
         flat: Whether it approaches its asymptotes faster than any power.
+        decay: A bound on how far from them it still is, if one is known.
+        curvature: A bound on its second derivative between kinks.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -134,6 +148,8 @@ class Smooth:
     jump: Number | None = None
     kinks: tuple[float, ...] = ()
     flat: bool = True
+    decay: Decay | None = None
+    curvature: float = float("inf")
 
 
 @dataclass(frozen=True, eq=False)
