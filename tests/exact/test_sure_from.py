@@ -206,12 +206,18 @@ def test_rays_that_cannot_be_walked_give_bounds():
     assert not far.final_from().exact.item()
 
 
-def test_smooth_activations_have_no_distance_or_never():
+def test_smooth_activations_have_bounds():
     network = captured(dense(0, 2, 8, 3, act=nn.GELU), 2)
-    far = ff.at_infinity(network, normal(20, 2), normal(20, 2, seed=1))
+    origin, direction = normal(20, 2), normal(20, 2, seed=1)
+    far = ff.at_infinity(network, origin, direction)
     found = far.sure_from(0.6)
-    assert torch.isnan(found.t[~found.exact]).all()
-    assert torch.isinf(found.t[found.exact]).all()
+    assert torch.isfinite(found.t).all()
+    assert not found.exact.any()
+    beyond = found.t[0] * torch.logspace(0, 4, 50).double()[:, None]
+    assert bool((winning(network, far, origin, direction, beyond) >= 0.6).all())
+    assert bool((far.final_from().t <= found.t).all())
+    # Without work there are no bounds.
+    assert torch.isnan(far.sure_from(0.6, budget=0.0).t).all()
 
 
 def test_single_precision_networks_are_walked_in_double():

@@ -274,8 +274,8 @@ def disagreeing(far: FarField | Seen) -> Tensor:
 def settled(far: FarField | Seen, walking: float = WALKING) -> SureFrom:
     """``(rays,)`` from where on every instance is 99.9% sure of one common class.
 
-    Infinite where they never are, or where the members disagree; NaN where smooth activations
-    only approach their limits, so that no distance is known. What was only seen is not exact.
+    Infinite where they never are, or where the members disagree. Where limits are only approached
+    it is an upper bound, NaN if none was found. What was only seen is not exact.
     """
     if isinstance(far, Seen):
         t = far.distance(SURE)

@@ -159,8 +159,8 @@ class FarField:
 
         Returns:
             ``(instances, rays)``; infinite where the limit is below ``confidence``, NaN where
-            smooth activations approach a limit above it without a finite reach. An upper bound
-            where :meth:`sure_from`, which gives the same numbers, says so.
+            a limit above it is only approached and no bound was found. An upper bound where
+            :meth:`sure_from`, which gives the same numbers, says so.
         """
         return self.sure_from(confidence).t
 
@@ -168,8 +168,9 @@ class FarField:
         """From where on the winning class never falls below a confidence, and how well it is known.
 
         Before ``reach``, rays are walked back piece by piece. What remains is an upper bound,
-        ``exact`` false, on rays that cannot be walked: of networks with smooth activations,
-        of far fields that do not know their rays, and where walking costs too much.
+        ``exact`` false, on rays that cannot be walked: of far fields that do not know their rays,
+        where walking costs too much, and of networks with smooth activations or growth orders,
+        whose bounds are found as in :meth:`settles`.
 
         Args:
             confidence: Between 0 and 1.

@@ -4,6 +4,8 @@ Beyond ``reach`` every logit is ``slope * t + intercept``, and the odds against 
 only fall: if it is still lost at ``reach``, the place where that ends has a closed form, or is the
 one root of a convex function. If not, ``reach`` is an upper bound, often a poor one: the ray is
 walked back, piece by piece, until the class is lost (:mod:`farfield.exact.ray.walk_back`).
+
+Where logits only approach their asymptotes, :mod:`farfield.exact.series.sure` has an upper bound.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from farfield.errors import UnsupportedOperation
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.exact.ray.loss import Loss, others
 from farfield.exact.ray.walk_back import WalkBack
+from farfield.exact.series.sure import sure_beyond
 from farfield.graph.network import Network
 
 if TYPE_CHECKING:
@@ -70,6 +73,8 @@ def sure_from(far: FarField, loss: Loss, budget: float = BUDGET) -> SureFrom:
         with torch.no_grad():
             walk.run()
         exact = exact | ~walk.open & ~unknown
+    if budget > 0 and bool(unknown.any()):
+        t = torch.where(unknown, sure_beyond(far, loss, unknown, budget), t)
     return SureFrom(t.to(far.slope.dtype), exact)
 
 

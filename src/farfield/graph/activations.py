@@ -284,9 +284,11 @@ def softplus(domain: Domain[V], value: V, beta: float = 1.0, threshold: float = 
     function = _bind(F.softplus, beta, threshold)
     ends = (_constant(0.0, 1), _line(0)) if beta > 0 else (_line(0), _constant(0.0, -1))
     jump = Fraction(threshold) / Fraction(beta)
-    decay, curvature = Decay(1 / abs(beta), rate=abs(beta)), abs(beta) / 4
-    traits = {"rises": True, "jump": jump, "decay": decay, "curvature": curvature}
-    return domain.smooth(value, Smooth(function, *ends, 1.0, **traits))
+    decay, curvature = Decay(1.01 / abs(beta), rate=abs(beta)), abs(beta) / 3.99
+    return domain.smooth(
+        value,
+        Smooth(function, *ends, 1.0, rises=True, jump=jump, decay=decay, curvature=curvature),
+    )
 
 
 @rule(aten.gelu.default, kind="smooth")
@@ -319,7 +321,7 @@ def elu(
         abs(scale) * max(1.0, abs(alpha * input_scale)),
         rises=alpha > 0 and scale > 0,
         kinks=(0.0,),
-        decay=Decay(abs(float(depth)) * 1.01, rate=input_scale),
+        decay=Decay(abs(float(depth)) * 1.01, rate=0.999 * input_scale),
         curvature=abs(float(depth)) * input_scale**2 * 1.01,
     )
     return domain.smooth(value, curve)
@@ -335,9 +337,15 @@ def selu(domain: Domain[V], value: V) -> V:
 def celu(domain: Domain[V], value: V, alpha: float = 1.0) -> V:
     """``-alpha`` below, ``x`` above."""
     ends = (_constant(-alpha, 1), _line(0))
-    decay = Decay(alpha, rate=1 / alpha)
-    traits = {"rises": True, "kinks": (0.0,), "decay": decay, "curvature": 1.01 / alpha}
-    curve = Smooth(_bind(F.celu, alpha), *ends, 1.0, **traits)
+    curve = Smooth(
+        _bind(F.celu, alpha),
+        *ends,
+        1.0,
+        rises=True,
+        kinks=(0.0,),
+        decay=Decay(1.01 * alpha, rate=0.999 / alpha),
+        curvature=1.01 / alpha,
+    )
     return domain.smooth(value, curve)
 
 

@@ -136,6 +136,20 @@ def test_smaller_distances_are_reached_later():
     assert bool((late < 1e7 * soon).all())
 
 
+@pytest.mark.parametrize("name", ["block", "mixture", "squeeze and excite"])
+def test_winners_are_kept_from_where_that_is_said(name):
+    origin, direction = rays(3, 4)
+    network = ff.capture(seeded(NETWORKS[name]()), origin)
+    far = ff.at_infinity(network, origin, direction)
+    level = 0.9 * float(far.probabilities.amax(dim=-1).min())
+    found = far.sure_from(level)
+    assert not bool(found.exact.any())
+    assert bool(torch.isfinite(found.t).all())
+    for factor in (1.0, 1.5, 10.0, 1e3, 1e5):
+        p = network.probabilities(origin + (found.t[0] * factor)[:, None] * direction)[0]
+        assert bool((p.gather(1, far.winner[0][:, None]) >= level).all())
+
+
 def test_piecewise_affine_networks_settle_where_they_reach_their_asymptotes():
     origin, direction = rays(3, 4)
     module = seeded(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))

@@ -32,7 +32,7 @@ FARTHEST, HALVINGS = 2.0**100, 8
 FACTOR = 16
 
 
-class Bounds(NamedTuple):
+class FarBounds(NamedTuple):
     """Logits of some rays behind one instance, for all ``t`` from ``start`` on.
 
     Attributes:
@@ -50,15 +50,15 @@ class Bounds(NamedTuple):
     certain: Tensor
 
 
-class Rays(NamedTuple):
+class Bundle(NamedTuple):
     """Some rays through one instance, in double precision."""
 
     group: InstanceGroup
-    index: int
+    member: int
     origins: Tensor
     directions: Tensor
 
-    def at(self, places: Tensor) -> Rays:
+    def at(self, places: Tensor) -> Bundle:
         """Some of them."""
         return self._replace(origins=self.origins[places], directions=self.directions[places])
 
@@ -70,18 +70,18 @@ class Rays(NamedTuple):
         )
         return (origin + 1e-3) / direction / 16
 
-    def bounds(self, start: Tensor, floor: int) -> Bounds:
+    def bounds(self, start: Tensor, floor: int) -> FarBounds:
         """Walk from given ``T`` on."""
         domain = TubeDomain(start, floor)
         constants = {
             name: each.double() if each.is_floating_point() else each
-            for name, each in self.group.instance(self.index).items()
+            for name, each in self.group.instance(self.member).items()
         }
         begin = domain.start(self.directions, self.origins)
         return _read(domain, walk(self.group.program, domain, begin, constants))
 
 
-def _read(domain: TubeDomain, out: Tube) -> Bounds:
+def _read(domain: TubeDomain, out: Tube) -> FarBounds:
     rays = len(domain.failed)
     flat = {
         order: tuple(part.reshape(rays, -1) for part in ball) for order, ball in out.balls.items()
@@ -96,7 +96,7 @@ def _read(domain: TubeDomain, out: Tube) -> Bounds:
     finite = [torch.isfinite(part).all(dim=1) for ball in flat.values() for part in ball]
     failed = domain.failed | ~torch.stack(finite).all(dim=0)
     known = {order: ball for order, ball in flat.items() if order >= 0}
-    return Bounds(
+    return FarBounds(
         domain.frame.start,
         off.masked_fill(failed[:, None], torch.inf),
         {order: ball[0] for order, ball in known.items()},
@@ -105,14 +105,14 @@ def _read(domain: TubeDomain, out: Tube) -> Bounds:
     )
 
 
-Accept = Callable[[Bounds], Tensor]
+Accept = Callable[[FarBounds], Tensor]
 
 
-def earliest(rays: Rays, accept: Callable[[Tensor], Accept]) -> Tensor:
+def earliest(rays: Bundle, accept: Callable[[Tensor], Accept]) -> Tensor:
     """``(rays,)`` a ``T`` from which on something holds; infinite where none was found.
 
     Args:
-        rays: Rays through one instance.
+        rays: Bundle through one instance.
         accept: Given the places of some rays, says what is to hold of their bounds, ``(rays,)``.
     """
     found = torch.full((len(rays.origins),), torch.inf, dtype=torch.float64)
@@ -131,7 +131,7 @@ def earliest(rays: Rays, accept: Callable[[Tensor], Accept]) -> Tensor:
     return found
 
 
-def _bisected(rays: Rays, floor: int, holds: Accept, high: Tensor) -> Tensor:
+def _bisected(rays: Bundle, floor: int, holds: Accept, high: Tensor) -> Tensor:
     low = rays.nearest()
     good = holds(rays.bounds(low, floor))
     high, low = torch.where(good, low, high), torch.where(good, low, low)
@@ -184,7 +184,7 @@ def searched(
                     places = torch.nonzero(open_[member, part]).flatten()
                     if not len(places):
                         continue
-                    rays = Rays(group, index, *ends).at(places)
+                    rays = Bundle(group, index, *ends).at(places)
                     whole = places + part.start
 
                     def holds(some: Tensor, member: int = member, whole: Tensor = whole) -> Accept:
@@ -194,7 +194,7 @@ def searched(
     return found
 
 
-def _earliest(rays: Rays, accept: Callable[[Tensor], Accept]) -> Tensor:
+def _earliest(rays: Bundle, accept: Callable[[Tensor], Accept]) -> Tensor:
     """Infinity where an operation has no bounds."""
     try:
         return earliest(rays, accept)

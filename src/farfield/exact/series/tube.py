@@ -74,9 +74,10 @@ class Ball(NamedTuple):
 
     def where(self, condition: Tensor, other: Ball | None = None) -> Ball:
         """Itself where a condition holds, elsewhere another or zero."""
-        others = (0.0, 0.0, 0.0) if other is None else other
-        parts = (torch.where(condition, a, b) for a, b in zip(self, others, strict=True))
-        return Ball(*parts)
+        if other is None:
+            return Ball(*(part.masked_fill(~condition, 0.0) for part in self))
+        pairs = zip(self, other, strict=True)
+        return Ball(*(torch.where(condition, mine, its) for mine, its in pairs))
 
 
 Balls = Mapping[int, Ball]

@@ -210,9 +210,9 @@ class TubeDomain:
         up = lead.sign > 0
         slope = self._either(up, curve.above.slope, curve.below.slope)
         offset = self._either(up, curve.above.intercept, curve.below.intercept)
-        offset = Ball(offset, 2 * ROUNDOFF * offset.abs(), 0 * offset)
+        shift = Ball(offset, 2 * ROUNDOFF * offset.abs(), 0 * offset)
         found = {o: ball.scaled(slope).where(moves) for o, ball in value.balls.items()}
-        found = added(found, {0: offset.where(moves)})
+        found = added(found, {0: shift.where(moves)})
         if curve.settles is None:
             return added(found, self.fading(lead, curve.decay, moves))
         far = lead.margin * self.frame.start_to(lead.order) / SLACK

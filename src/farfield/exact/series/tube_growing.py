@@ -15,8 +15,6 @@ from torch import Tensor
 
 from farfield.exact.bounded import ROUNDOFF
 from farfield.exact.series.taylor import (
-    Expansion,
-    Whole,
     at_rest,
     composed,
     of_exponential,
@@ -36,8 +34,6 @@ from farfield.graph.growth import (
 from farfield.graph.rules import Decay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from farfield.exact.series.tube_domain import TubeDomain
 
 NONE = -(10**6)
@@ -60,15 +56,15 @@ def grown(domain: TubeDomain, operation: Growth, *values: Tube) -> Tube:
         case Exponential():
             return exponentiated(domain, *values)
         case Logarithm():
-            return _of_rest(domain, *values, of_logarithm)
+            return logged(domain, *values)
 
 
-def _of_rest(domain: TubeDomain, value: Tube, expand: Callable[[Whole, int], Expansion]) -> Tube:
-    """A function of values that do not grow."""
+def logged(domain: TubeDomain, value: Tube) -> Tube:
+    """``log`` of values that do not grow."""
     rest = ~growing(value.balls)
     domain.require(rest)
     whole = at_rest(domain.frame, value.balls, rest)
-    expansion = expand(whole, 1 - domain.floor)
+    expansion = of_logarithm(whole, 1 - domain.floor)
     domain.require(expansion.valid)
     return domain.made(composed(domain.frame, whole, expansion))
 
@@ -112,10 +108,9 @@ def raised(domain: TubeDomain, exponent: Fraction, value: Tube) -> Tube:
     sign = side ** int(exponent) if exponent.denominator == 1 else side
     if exponent.denominator != 1:
         domain.require((side > 0) | zero)
-    found = {
-        o: ball.scaled(sign).where(~zero) for o, ball in composed(frame, whole, expansion).items()
-    }
-    return domain.made(domain.frame.moved(found, new))
+    made = composed(frame, whole, expansion)
+    made = {place: ball.scaled(sign).where(~zero) for place, ball in made.items()}
+    return domain.made(domain.frame.moved(made, new))
 
 
 def normalised(domain: TubeDomain, operation: Normalisation, value: Tube) -> Tube:
