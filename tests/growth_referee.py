@@ -76,19 +76,21 @@ def coefficients(network, origin, direction, t, order):
     return torch.tensor(rows, dtype=torch.float64).reshape(order + 1, len(origin), -1)
 
 
-def farthest_off(network, origin, direction, order, t, index=0):
-    """``(rays, outputs)`` how far logits are off their asymptotes at ``t``, one per ray."""
+def farthest_off(network, origin, direction, order, places, index=0):
+    """How far any logit is off its asymptote at each of ``(places, rays)`` distances at most."""
     with digits():
         found = exact_coefficients(network, origin, direction, 10**60, order, index)
-        values = expected(network, origin, direction, t, index)
-        width = values.shape[1]
-        rows = []
-        for ray, row in enumerate(values):
-            at = arb(float(t[ray]))
-            powers = [at**each for each in range(order, -1, -1)]
-            sums = [
-                sum(p * found[k, ray * width + column] for k, p in enumerate(powers))
-                for column in range(width)
-            ]
-            rows.append([float(abs(a - b)) for a, b in zip(row, sums, strict=True)])
-    return torch.tensor(rows, dtype=torch.float64)
+        return max(
+            _off(found, t, expected(network, origin, direction, t, index), order) for t in places
+        )
+
+
+def _off(found, t, values, order):
+    """The largest distance between logits and their asymptotes."""
+    width, most = values.shape[1], 0.0
+    for ray, row in enumerate(values):
+        powers = [arb(float(t[ray])) ** each for each in range(order, -1, -1)]
+        for column, value in enumerate(row):
+            line = sum(p * found[k, ray * width + column] for k, p in enumerate(powers))
+            most = max(most, float(abs(value - line).upper()))
+    return most

@@ -227,7 +227,15 @@ _smooth(
     decay=Decay(1.3),
     curvature=0.97,
 )
-_smooth(aten.erfc.default, _constant(2.0, -1), _constant(0.0, 1), 1.13, "2 below, 0 above")
+_smooth(
+    aten.erfc.default,
+    _constant(2.0, -1),
+    _constant(0.0, 1),
+    1.13,
+    "2 below, 0 above",
+    decay=Decay(1.3),
+    curvature=0.97,
+)
 _smooth(
     aten.atan.default,
     _constant(-math.pi / 2, 1),
@@ -236,6 +244,8 @@ _smooth(
     "saturates at -pi/2 and pi/2",
     rises=True,
     flat=False,
+    decay=Decay(1.0, power=-1, rate=0.0),
+    curvature=0.65,
 )
 _smooth(
     F.softsign,

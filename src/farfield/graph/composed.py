@@ -198,7 +198,7 @@ def _at_rest(target: Any, text: str) -> None:
     """Register a function that has no limit of its own, but acts on values at rest."""
 
     def lower(domain: Domain[V], value: V) -> V:
-        return domain.grow(AtRest(target, text), value)
+        return domain.grow(AtRest(target, text, lipschitz=1.0, curvature=1.0), value)
 
     lower.__doc__ = f"of values at rest alone; of others {text}"
     rule(target, kind="growth")(lower)

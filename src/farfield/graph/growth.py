@@ -72,10 +72,14 @@ class AtRest:
     Attributes:
         function: The function of a tensor.
         reason: Why there is none.
+        lipschitz: A bound on its slope.
+        curvature: A bound on its second derivative.
     """
 
     function: Tensors
     reason: str
+    lipschitz: float = float("inf")
+    curvature: float = float("inf")
 
 
 Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm | AtRest

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.leads import SLACK
+from farfield.exact.series.growing import FinerOrders
 from farfield.exact.series.tube import Tube
 from farfield.exact.series.tube_domain import TubeDomain
+from farfield.exact.series.walk import FINEST
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import InstanceGroup, chunks
 from farfield.graph.program import walk
@@ -38,6 +40,7 @@ class FarBounds(NamedTuple):
     Attributes:
         start: ``(rays,)``.
         off: ``(rays, outputs)`` the most that a logit is off its asymptote; infinite if not known.
+        per: How many orders a power of ``t`` is worth.
         coefficients: Those of order 0 and above, ``(rays, outputs)`` each.
         errors: Bounds on their rounding errors.
         certain: ``(rays,)`` whether every decision is proven.
@@ -45,6 +48,7 @@ class FarBounds(NamedTuple):
 
     start: Tensor
     off: Tensor
+    per: int
     coefficients: Mapping[int, Tensor]
     errors: Mapping[int, Tensor]
     certain: Tensor
@@ -71,14 +75,26 @@ class Bundle(NamedTuple):
         return (origin + 1e-3) / direction / 16
 
     def bounds(self, start: Tensor, floor: int) -> FarBounds:
-        """Walk from given ``T`` on."""
-        domain = TubeDomain(start, floor)
+        """Walk from given ``T`` on, in roots of ``t`` if need be."""
+        per = 1
+        while True:
+            try:
+                return self._bounds(start, floor * per, per)
+            except FinerOrders as finer:
+                per *= finer.exponent.denominator
+                if per > FINEST:
+                    raise
+
+    def _bounds(self, start: Tensor, floor: int, per: int) -> FarBounds:
+        root = start if per == 1 else start ** (1 / per) / SLACK
+        domain = TubeDomain(root, floor, per)
         constants = {
             name: each.double() if each.is_floating_point() else each
             for name, each in self.group.instance(self.member).items()
         }
         begin = domain.start(self.directions, self.origins)
-        return _read(domain, walk(self.group.program, domain, begin, constants))
+        out = walk(self.group.program, domain, begin, constants)
+        return _read(domain, out)._replace(start=start)
 
 
 def _read(domain: TubeDomain, out: Tube) -> FarBounds:
@@ -99,6 +115,7 @@ def _read(domain: TubeDomain, out: Tube) -> FarBounds:
     return FarBounds(
         domain.frame.start,
         off.masked_fill(failed[:, None], torch.inf),
+        domain.per,
         {order: ball[0] for order, ball in known.items()},
         {order: ball[1] for order, ball in known.items()},
         domain.certain & ~failed,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from farfield.exact.leads import SLACK
 from farfield.exact.ray.loss import Loss
 from farfield.exact.series.settling import FACTOR, HALVINGS, Accept, FarBounds, searched
 from farfield.graph.network import InstanceGroup
@@ -52,7 +53,8 @@ class _Kept:
 
     def _kept(self, bounds: FarBounds, winner: Tensor, leading: Tensor) -> Tensor:
         """Bound the lead of every other class by one that does not grow, order by order."""
-        start, slope = bounds.start[:, None], torch.zeros_like(leading, dtype=torch.float64)
+        start = bounds.start[:, None] ** (1 / bounds.per) / SLACK
+        slope = torch.zeros_like(leading, dtype=torch.float64)
         falls = torch.ones_like(winner[:, 0], dtype=torch.bool)
         for order in range(max(bounds.coefficients, default=0), 0, -1):
             gap = self._ahead(bounds, order, winner).masked_fill(leading, 0.0)

@@ -17,6 +17,7 @@ from torch import Tensor
 from farfield.exact.bounded import FUNCTION_ERROR
 from farfield.exact.leads import SLACK
 from farfield.exact.series.tube import Ball, Balls, Frame, added
+from farfield.graph.growth import AtRest
 from farfield.graph.rules import Smooth
 
 # What is smaller than this is bounded by it, so that products of bounds never vanish by underflow.
@@ -128,14 +129,14 @@ def of_logarithm(whole: Whole, count: int) -> Expansion:
     return Expansion(taylor, SLACK / (count * low**count), valid)
 
 
-def of_curve(whole: Whole, curve: Smooth, count: int) -> Expansion:
+def of_curve(whole: Whole, curve: Smooth | AtRest, count: int) -> Expansion:
     """A smooth activation: its slope is bounded, perhaps its second derivative too."""
     at, error = whole.centre.value, whole.centre.error
     value = curve.function(at)
     spread = curve.lipschitz * error + FUNCTION_ERROR * (at.abs() + value.abs())
     taylor = [_known(value, spread)]
     valid = torch.ones_like(at, dtype=torch.bool)
-    if curve.jump is not None:
+    if isinstance(curve, Smooth) and curve.jump is not None:
         place = float(curve.jump)
         valid = (whole.low > place) | (whole.high < place)
     bound = torch.full_like(at, curve.lipschitz)

@@ -39,19 +39,21 @@ class TubeDomain:
 
     Attributes:
         frame: The ``T`` of every ray, and the orders that are kept.
+        per: How many orders a power of ``t`` is worth; ``T`` and all powers are those of its root.
         failed: ``(rays,)`` whether something could not be bounded for all ``t >= T``.
         certain: ``(rays,)`` whether every decision is proven.
     """
 
-    def __init__(self, start: Tensor, floor: int) -> None:
+    def __init__(self, start: Tensor, floor: int, per: int = 1) -> None:
         self.floor = floor
+        self.per = per
         self.frame = Frame(start, floor - 1)
         self.failed = torch.zeros_like(start, dtype=torch.bool)
         self.certain = ~self.failed
 
     def start(self, direction: Tensor, origin: Tensor) -> Tube:
         """The input itself."""
-        return self.made({1: Ball.exact(direction), 0: Ball.exact(origin)})
+        return self.made({self.per: Ball.exact(direction), 0: Ball.exact(origin)})
 
     def constant(self, tensor: Tensor) -> Tube:
         """A constant that has a row for each ray."""

@@ -14,15 +14,18 @@ import torch
 from torch import Tensor
 
 from farfield.exact.bounded import ROUNDOFF
+from farfield.exact.series.growing import NONE, FinerOrders
 from farfield.exact.series.taylor import (
     at_rest,
     composed,
+    of_curve,
     of_exponential,
     of_logarithm,
     of_power,
 )
 from farfield.exact.series.tube import Ball, Balls, Frame, Tube, added, growing
 from farfield.graph.growth import (
+    AtRest,
     Exponential,
     Growth,
     Logarithm,
@@ -36,7 +39,6 @@ from farfield.graph.rules import Decay
 if TYPE_CHECKING:
     from farfield.exact.series.tube_domain import TubeDomain
 
-NONE = -(10**6)
 # exp of what falls.
 FALLING = Decay(1.0)
 
@@ -57,6 +59,8 @@ def grown(domain: TubeDomain, operation: Growth, *values: Tube) -> Tube:
             return exponentiated(domain, *values)
         case Logarithm():
             return logged(domain, *values)
+        case AtRest():
+            return resting(domain, operation, *values)
 
 
 def logged(domain: TubeDomain, value: Tube) -> Tube:
@@ -67,6 +71,14 @@ def logged(domain: TubeDomain, value: Tube) -> Tube:
     expansion = of_logarithm(whole, 1 - domain.floor)
     domain.require(expansion.valid)
     return domain.made(composed(domain.frame, whole, expansion))
+
+
+def resting(domain: TubeDomain, operation: AtRest, value: Tube) -> Tube:
+    """A smooth function of values that do not grow."""
+    rest = ~growing(value.balls)
+    domain.require(rest)
+    whole = at_rest(domain.frame, value.balls, rest)
+    return domain.made(composed(domain.frame, whole, of_curve(whole, operation, 1 - domain.floor)))
 
 
 def leading(balls: Balls, where: tuple[int, ...] = ()) -> Tensor:
@@ -94,8 +106,9 @@ def raised(domain: TubeDomain, exponent: Fraction, value: Tube) -> Tube:
     if exponent < 0:
         domain.require(~zero)
     order = order.masked_fill(zero, 0)
+    if bool(((order * exponent.numerator) % exponent.denominator != 0).any()):
+        raise FinerOrders(exponent)
     new = (order * float(exponent)).round().to(order.dtype)
-    domain.require(new == order * float(exponent))
     count = max(1, int(new.max()) - domain.floor + 1)
     frame = Frame(domain.frame.start, -count)
     ready = frame.moved(value.balls, -order)
