@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -99,6 +99,17 @@ def test_files_of_models_that_take_gaps_take_them(tmp_path):
         assert source.missing == {"dose": 12}
         assert any(f"filled with the {fill}" in note for note in source.notes)
         assert loaded.original is None
+
+
+def test_truths_that_a_model_keeps_as_numbers_are_no_unknown_categories():
+    frame = FRAME.assign(smokes=FRAME["dose"] > 0)
+    labels = np.where(frame["smokes"], "yes", "no")
+    forest = HistGradientBoostingClassifier(max_iter=3, categorical_features=["smokes"])
+    model = forest.fit(frame.astype({"smokes": "category"}), labels)
+    loaded, source, _ = open_both(model, frame.assign(outcome=labels), "outcome")
+    found = loaded.network.probabilities(source.read().X)[0].numpy()
+    own = model.predict_proba(frame.astype({"smokes": "category"}))
+    np.testing.assert_allclose(found, own, atol=1e-9)
 
 
 def test_columns_that_are_missing_are_told_from_categories_that_are_there():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from farfield.audit.black_box import BlackBox
 from farfield.data import Source, TableColumn
@@ -71,6 +72,20 @@ def _in_order(
     return None if None in found else [column for column in found if column is not None]
 
 
+def _codes(categories: tuple[Any, ...]) -> dict[str, float]:
+    """Codes of categories by how a table writes them; truths are the numbers 0 and 1, too.
+
+    >>> _codes(("a", 1.0)), _codes((False,))
+    ({'a': 0.0, '1': 1.0, 'True': 1.0}, {'False': 0.0, '0': 0.0})
+    """
+    codes = {value_text(value): float(code) for code, value in enumerate(categories)}
+    for code, value in enumerate(categories):
+        if not isinstance(value, str) and value in (0, 1):
+            for text in (str(bool(value)), str(int(value))):
+                codes.setdefault(text, float(code))
+    return codes
+
+
 def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     """How a column comes in."""
     if not column.categorical:
@@ -78,7 +93,7 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     if not known.used:
         return Spread(column.feature_names, (0.0,) * len(column.values))
     if known.categories is not None:
-        codes = {value_text(value): float(code) for code, value in enumerate(known.categories)}
+        codes = _codes(known.categories)
         new = [value for value in column.values if value not in codes]
         if new and not known.unseen:
             raise InputError(
