@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import farfield as ff
+from farfield.audit.evaluators import own_answers
 from farfield.audit.opening import open_both
 from farfield.errors import CaptureError, InputError
 
@@ -110,6 +111,29 @@ def test_truths_that_a_model_keeps_as_numbers_are_no_unknown_categories():
     found = loaded.network.probabilities(source.read().X)[0].numpy()
     own = model.predict_proba(frame.astype({"smokes": "category"}))
     np.testing.assert_allclose(found, own, atol=1e-9)
+
+
+def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
+    frame = FRAME.assign(work=np.where(FRAME["dose"] > 0, " Private", " State-gov"))
+    labels = np.where((FRAME["dose"] > 0) ^ (FRAME["age"] > 1), " >50K", " <=50K")
+    front = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["work"]), remainder="passthrough"
+    )
+    model = make_pipeline(front, LogisticRegression()).fit(frame, labels)
+    table = frame.assign(income=labels)
+    table.to_csv(tmp_path / "adult.csv", index=False)
+    for data in (table, tmp_path / "adult.csv"):
+        loaded, source, _ = open_both(model, data, "income")
+        rows = source.read().X
+        own = model.predict_proba(frame)
+        np.testing.assert_allclose(loaded.network.probabilities(rows)[0], own, atol=1e-9)
+        asked = own_answers(loaded.original, source)(rows)
+        np.testing.assert_allclose(asked, own, atol=1e-9)
+        assert source.class_names == ("<=50K", ">50K")
+    both = frame.assign(work=np.where(FRAME["age"] > 0, "Private", frame["work"]))
+    model.fit(both, labels)
+    with pytest.raises(InputError, match="tells ' Private' from 'Private'"):
+        open_both(model, both)
 
 
 def test_columns_that_are_missing_are_told_from_categories_that_are_there():

@@ -14,7 +14,7 @@ from torch import nn
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.fields import Task
 from farfield.audit.models import LoadedModel, call_factories, load_model
-from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns
+from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns, with_spaces
 from farfield.data import Expected, Impute, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.exact import at_infinity
@@ -77,6 +77,7 @@ def open_both(
     if isinstance(model, str) and made is not model:
         loaded = replace(loaded, kind="factory", where=model)
     task = _task(made, loaded, task)
+    source = with_spaces(loaded.network, source)
     loaded = replace(
         loaded,
         network=behind_one_hot(loaded.network, source),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 from farfield.audit.black_box import BlackBox
@@ -20,7 +22,7 @@ TRUTH = {"False": 0.0, "True": 1.0}
 
 def coded_columns(network: Network | BlackBox) -> tuple[str, ...]:
     """Columns that a model takes as categories, whatever they look like in a table."""
-    columns = getattr(network, "columns", None) or ()
+    columns = _columns(network)
     return tuple(c.name for c in columns if c.categories is not None and c.name is not None)
 
 
@@ -39,6 +41,28 @@ def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | Bla
         return network
     pairs = zip(network.columns, own, strict=True)
     return behind_codes(network, [_spread(known, column, source) for known, column in pairs])
+
+
+def with_spaces(network: Network | BlackBox, source: Source) -> Source:
+    """Note the values that a model knows with spaces around them, which a table is read without."""
+    known = {column.name: column.categories or () for column in _columns(network)}
+    noted = tuple(
+        replace(column, spaced=_spaced(known.get(column.name, ()))) for column in source.columns
+    )
+    if noted == source.columns:
+        return source
+    found = copy.copy(source)
+    found.columns = noted
+    return found
+
+
+def _spaced(categories: tuple[Any, ...]) -> tuple[tuple[str, str], ...]:
+    words = (value for value in categories if isinstance(value, str))
+    return tuple((word.strip(), word) for word in words if word != word.strip())
+
+
+def _columns(network: Network | BlackBox) -> tuple[InputColumn, ...]:
+    return getattr(network, "columns", None) or ()
 
 
 def refusing_columns(network: Network | BlackBox, source: Source) -> frozenset[str]:
@@ -72,13 +96,20 @@ def _in_order(
     return None if None in found else [column for column in found if column is not None]
 
 
-def _codes(categories: tuple[Any, ...]) -> dict[str, float]:
-    """Codes of categories by how a table writes them; truths are the numbers 0 and 1, too.
+def _codes(categories: tuple[Any, ...], where: str) -> dict[str, float]:
+    """Codes of categories by how a table is read; truths are the numbers 0 and 1, too.
 
-    >>> _codes(("a", 1.0)), _codes((False,))
+    >>> _codes((" a", 1.0), ""), _codes((False,), "")
     ({'a': 0.0, '1': 1.0, 'True': 1.0}, {'False': 0.0, '0': 0.0})
     """
-    codes = {value_text(value): float(code) for code, value in enumerate(categories)}
+    codes: dict[str, float] = {}
+    for code, value in enumerate(categories):
+        first = codes.setdefault(value_text(value).strip(), float(code))
+        if first != code:
+            raise InputError(
+                f"{where}: the model tells {categories[int(first)]!r} from {value!r}, and a table "
+                "is read without the spaces around words; fit it on words that differ otherwise"
+            )
     for code, value in enumerate(categories):
         if not isinstance(value, str) and value in (0, 1):
             for text in (str(bool(value)), str(int(value))):
@@ -93,7 +124,7 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     if not known.used:
         return Spread(column.feature_names, (0.0,) * len(column.values))
     if known.categories is not None:
-        codes = _codes(known.categories)
+        codes = _codes(known.categories, f"{source.where}: column {column.name!r}")
         new = [value for value in column.values if value not in codes]
         if new and not known.unseen:
             raise InputError(

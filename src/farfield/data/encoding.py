@@ -34,6 +34,7 @@ class TableColumn:
         missing: Rows without a value.
         fill: What missing values become, or None.
         sources: Columns of the file that are the one-hot code of this category already.
+        spaced: Values that a model knows with spaces around them, and how it does.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TableColumn:
     missing: int = 0
     fill: Fill | None = None
     sources: tuple[str, ...] = ()
+    spaced: tuple[tuple[str, str], ...] = ()
 
     @property
     def categorical(self) -> bool:

@@ -84,6 +84,7 @@ def _values(column: TableColumn, data: Any) -> NDArray[Any] | None:
     known = _in_frame(column.name, data)
     if known is None:
         known = _as_a_reader_would(column.values)
+    known = {**known, **dict(column.spaced)}
     own = [known.get(value, value) for value in column.values]
     values = np.empty(len(own) + 1, dtype=object)
     values[:] = [*own, _unknown(own)]
@@ -103,7 +104,7 @@ def _in_frame(name: str, data: Any) -> Mapping[str, Any] | None:
     """Text of a value to the value, if the data is a frame of pandas."""
     if not hasattr(data, "dtypes") or name not in getattr(data, "columns", ()):
         return None
-    return {value_text(value): value for value in data[name].dropna().unique()}
+    return {value_text(value).strip(): value for value in data[name].dropna().unique()}
 
 
 def _as_a_reader_would(values: Sequence[str]) -> Mapping[str, Any]:

@@ -103,7 +103,7 @@ def fitted_label(
     counts = dict(zip(label.words, label.counts, strict=True))
     found = {word: n for word, n in counts.items() if n}
     if labels is not None:
-        words = tuple(value_text(value) for value in labels)
+        words = tuple(value_text(value).strip() for value in labels)
         if n_classes is not None and len(words) != n_classes:
             raise InputError(f"{len(words)} class labels for a model with {n_classes} outputs.")
         unknown = {word: n for word, n in found.items() if word not in words}
