@@ -388,3 +388,30 @@ def test_look_says_everything_at_once(quick):
     assert found.column.tolist()[5:] == ["column 1", "column 2"]
     assert found.distance[6] == np.inf
     assert found.guarded.shape == (7, 2)
+
+
+def test_every_category_of_all_rows_is_known(monkeypatch):
+    """Views are fitted to a sample, and a tenth of the rows is only counted."""
+    monkeypatch.setattr("farfield.guard.fit.FITTED_ROWS", 300)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, size=(5000, 2)).astype(float)
+    codes[:, 1] = np.where(codes[:, 0] == 0, 0.0, codes[:, 1])
+    rows = np.column_stack([rng.normal(size=(5000, 2)), codes])
+    for place, pair in enumerate([(7.0, 1.0), (0.0, 2.0), (1.0, 8.0)]):
+        rows[place, 2:] = pair
+    for seed in range(3):
+        safe = guard(answer, rows, categorical=[2, 3], random_state=seed)
+        middle = np.zeros((5, 4))
+        middle[:, 2:] = [(7.0, 1.0), (0.0, 2.0), (1.0, 8.0), (0.0, 1.0), (5.0, 0.0)]
+        scores = safe.covered.each_view[-1].score(safe.covered.place(torch.from_numpy(middle))[0])
+        assert scores[:4].tolist() == [0.0, 0.0, 0.0, 1.0]
+        assert scores[4] >= 2.0
+        assert "never occurred together" in str(safe.explain(middle[3]))
+        assert "no training row had" in str(safe.explain(middle[4]))
+        assert safe.verify()
+
+
+def test_too_many_categories_are_refused():
+    rows = np.column_stack([np.zeros(5000), np.arange(5000.0)])
+    with pytest.raises(InputError, match=r"column 1 \(counted from 0\)"):
+        guard(answer, rows, categorical=[1])

@@ -51,10 +51,11 @@ def test_a_row_that_is_certainly_inside_is_inside(columns, metric):
     assert not certain[-3:].any()
 
 
-def test_single_precision_is_no_excuse():
+@pytest.mark.parametrize(("columns", "metric"), [(20, None), (150, "diagonal")])
+def test_single_precision_is_no_excuse(columns, metric):
     """Columns far from zero, and thresholds moved into the rows: many are close to an edge."""
-    rows = _table(20)
-    safe = _guarded(rows)
+    rows = _table(columns)
+    safe = _guarded(rows, metric)
     exact = torch.from_numpy(rows)
     for view in safe.covered.each_view:
         if view.name != "ranges":

@@ -302,7 +302,8 @@ class Covered(nn.Module):
         found = sorted(zip(self.each_view, each, strict=True), key=lambda pair: -pair[1])
         outside = [pair for pair in found if pair[1] > 0]
         view = max(outside, key=lambda pair: pair[0].plain)[0] if outside else found[0][0]
-        where = -1 if view.inner else int(self._blame(view, place)[0].argmax())
+        blame = torch.zeros(1) if view.inner else self._blame(view, place)[0]
+        where = int(blame.argmax()) if float(blame.amax()) > 0 else -1
         return found[0][1], view.name, where, view.explain(place, say, where)
 
     @property

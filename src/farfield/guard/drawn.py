@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 from farfield.data.columns import Categorical, Columns
 from farfield.errors import InputError
-from farfield.guard.make import Ends
+from farfield.guard.make import Ends, Parts
 from farfield.guard.views.units import MetricKind
 from farfield.levels import EPSILON, KEEP, RADII
 
@@ -57,12 +59,14 @@ class Drawn:
         X: The rows, as many as are made use of.
         options: With their labels.
         ends: The smallest and the largest values of all rows.
+        parts: Reads all rows, part by part.
         notes: What the certificate says of it.
     """
 
     X: Any
     options: Options
     ends: Ends
+    parts: Parts
     notes: tuple[str, ...] = ()
 
 
@@ -76,9 +80,8 @@ def draw(X: Any, columns: Columns, options: Options, classes: int) -> Drawn:
             "rows, or a smaller min_rows"
         )
     low, high = np.full(columns.width, np.inf), np.full(columns.width, -np.inf)
-    for start in range(0, count, PART):
-        part = some(X, slice(start, start + PART))
-        rows = columns.look(part, "X")
+    parts = partial(_parts, X, columns)
+    for rows in parts():
         low, high = np.fmin(low, np.fmin.reduce(rows)), np.fmax(high, np.fmax.reduce(rows))
     if not (np.isfinite(low) & np.isfinite(high)).all():
         raise InputError("X holds infinite numbers, or a column of nothing but NaN; drop them")
@@ -86,13 +89,19 @@ def draw(X: Any, columns: Columns, options: Options, classes: int) -> Drawn:
         raise InputError("X holds numbers beyond 1e100, of which no distances can be computed")
     most = min(MOST_ROWS, max(LEAST_ROWS, MOST_NUMBERS // columns.width))
     if count <= most:
-        return Drawn(X, options, (low, high))
+        return Drawn(X, options, (low, high), parts)
     codes = codes_of(options.labels, count, classes)
     rng = np.random.default_rng([options.random_state, 4])
     places = np.sort(rng.choice(count, most, replace=False))
     labels = None if codes is None else codes[places]
     own = replace(options, labels=labels)
-    return Drawn(some(X, places), own, (low, high), (SAMPLED.format(most, count),))
+    return Drawn(some(X, places), own, (low, high), parts, (SAMPLED.format(most, count),))
+
+
+def _parts(X: Any, columns: Columns) -> Iterator[NDArray[Any]]:
+    """All rows, part by part."""
+    for start in range(0, len(X), PART):
+        yield columns.look(some(X, slice(start, start + PART)), "X")
 
 
 def some(X: Any, places: NDArray[np.intp] | slice) -> Any:

@@ -7,11 +7,13 @@ ball and every ellipsoid.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from farfield.guard.shapes import (
     ROOM,
@@ -21,7 +23,8 @@ from farfield.guard.shapes import (
     Shape,
     Singles,
     Spheres,
-    as_kind,
+    best,
+    limit_of,
     share_of,
 )
 from farfield.guard.views.density import Density
@@ -30,102 +33,95 @@ from farfield.guard.views.units import Units
 if TYPE_CHECKING:
     from farfield.guard.covered import Covered
 
-# Places of each component or ball at which views are compared, and the share that is worth it.
-PLACES, WORTH = 100, 0.2
+# Places at which views are compared, and the share of them that is worth it.
+PLACES, WORTH = 1000, 0.2
 
 
 @dataclass(frozen=True)
 class First:
-    """One ball or ellipsoid of every view: ``|A c - s|^2 <= limit`` for all of them.
+    """One ball or ellipsoid of every view: ``|A (x - c) - s|^2 <= limit`` for all of them.
 
     Attributes:
-        matrix: ``(members * columns, columns + 1)``, on centred rows and a one: A, and -s.
+        centres: For rows of 4 and of 8 bytes a number c, ``(columns,)``: the same numbers.
+        matrix: ``(columns, members * columns)``, A.
+        shift: ``(members * columns,)``, s.
+        blocks: ``(members * columns, members)`` ones where a number is of a member.
         limits: ``(members,)``, all of them single precision.
     """
 
+    centres: Mapping[int, Singles]
     matrix: Singles
-    limits: tuple[float, ...]
+    shift: Singles
+    blocks: Singles
+    limits: Singles
 
     @classmethod
-    def of(cls, members: list[Shape], units: Units, centre: Floats, bounds: Floats) -> First:
+    def of(cls, members: list[Shape], units: Units, low: Floats, high: Floats) -> First:
         """Fold the units into members, and all errors into their limits.
 
-        ``y = A c - s`` is off by at most ``e = g (|A| bounds + |s|)``, so ``|y|`` is by ``|e|``.
+        ``A (x - c) - s`` is off by at most ``e = g (|A| b + |s|)``, with b the largest that
+        ``x - c`` can be, so its length is by ``|e|``.
 
         Args:
             members: In units.
             units: The units.
-            centre: ``(columns,)`` what is subtracted from rows; the mean, near enough.
-            bounds: ``(columns,)`` the largest values of centred rows.
+            low: ``(columns,)`` no row that is looked at has smaller values.
+            high: ``(columns,)``, or larger ones.
         """
-        turn = np.eye(len(bounds)) if units.matrix is None else units.matrix.numpy().T
+        single = units.mean.numpy().astype(np.float32)
+        centre = single.astype(np.float64)
+        bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
+        turn = np.eye(len(centre)) if units.matrix is None else units.matrix.numpy().T
         turn = turn / units.unit.numpy()
         factors = [each.factor @ turn for each in members]
         moved = units.mean.numpy() - centre
         shifts = [e.shift + f @ moved for e, f in zip(members, factors, strict=True)]
-        whole = np.column_stack([np.concatenate(factors), -np.concatenate(shifts)])
-        matrix = as_kind(whole, np.float32)
-        share, limits = share_of(matrix), []
+        matrix = np.concatenate(factors).T.astype(np.float32, order="C")
+        share, limits = share_of(len(centre), np.float32), []
         for each, factor, shift in zip(members, factors, shifts, strict=True):
             error = share * np.linalg.norm(np.abs(factor) @ bounds + np.abs(shift))
-            radius = math.sqrt(max(0.0, each.square)) * (1.0 - share) - float(error)
-            limits.append(float(np.float32(radius**2 * (1.0 - ROOM))) if radius > 0 else -1.0)
-        return cls(matrix, tuple(limits))
+            limits.append(limit_of(each, share, float(error)))
+        return cls(
+            {4: single, 8: centre},
+            matrix,
+            np.concatenate(shifts).astype(np.float32),
+            np.repeat(np.eye(len(members), dtype=np.float32), len(centre), axis=0),
+            np.array(limits, np.float32),
+        )
 
-    def holds(self, centred: Singles) -> bool:
-        """Whether every member holds one row, ``(columns + 1,)`` with a one at its end."""
-        found = self.matrix.dot(centred)
-        columns, start = len(centred) - 1, 0
-        for limit in self.limits:
-            part = found[start : start + columns]
-            if not part.dot(part) <= limit:
-                return False
-            start += columns
-        return True
-
-    def hold(self, centred: Singles, found: Singles) -> Bools:
-        """Whether every member holds rows, ``(columns + 1, rows)``, the last of them ones.
-
-        Args:
-            centred: The rows.
-            found: ``(members * columns, rows)`` to be written to.
-        """
-        np.dot(self.matrix, centred, out=found)
-        np.square(found, out=found)
-        columns, rows = len(centred) - 1, centred.shape[1]
-        sums = np.add.reduce(found.reshape(len(self.limits), columns, rows), axis=1)
-        held: Bools = sums[0] <= self.limits[0]
-        for each, limit in zip(sums[1:], self.limits[1:], strict=True):
-            held &= each <= limit
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Which members hold one row, ``(members,)``, or each of many, ``(rows, members)``."""
+        centred = (rows - self.centres[rows.itemsize]).astype(np.float32, copy=False)
+        found = centred.dot(self.matrix)
+        found -= self.shift
+        found *= found
+        held: Bools = found.dot(self.blocks) <= self.limits
         return held
 
 
 def first_of(
-    covered: Covered, sets: list[Spheres | Ellipsoids], centre: Floats, bounds: Floats
+    units: Units, sets: list[Spheres | Ellipsoids], places: Floats, low: Floats, high: Floats
 ) -> First | None:
     """One member of each set, if these hold enough of the places where rows could be."""
-    if len(sets) > 1 and covered.reduced is not None:
-        return None
-    places = _places(covered)
-    found = [each.member(places) for each in sets]
-    if np.logical_and.reduce([held for _, held in found]).mean() < WORTH:
-        return None
-    return First.of([member for member, _ in found], covered.whitened, centre, bounds)
+    members = [each.shape(best(each, places)) for each in sets]
+    first = First.of(members, units, low, high)
+    held = np.logical_and.reduce(first.hold(units.inputs(torch.from_numpy(places)).numpy()), axis=1)
+    return first if held.mean() >= WORTH else None
 
 
-def _places(covered: Covered) -> Floats:
-    """Where rows could be: drawn from the mixture, or as far from the balls' centres as they reach.
+def places_of(covered: Covered) -> Floats:
+    """Where rows could be, in units of the density or of the balls.
 
-    ``y = L u - s`` is normal for rows of a component.
+    They are drawn from the mixture, or are as far from the balls' centres as these reach;
+    ``L u - s`` is normal for rows of a component.
     """
-    rng = np.random.default_rng(0)
-    for view in covered.each_view:
-        if isinstance(view, Density):
-            turned, shifts = view.factors.numpy().transpose(0, 2, 1), view.shifts.numpy()
-            drawn = shifts[:, :, None] + rng.normal(size=(*shifts.shape, PLACES))
-            return np.concatenate(list(np.linalg.solve(turned, drawn)), axis=1).T
+    rng, view = np.random.default_rng(0), covered.of_inputs[-1]
+    if isinstance(view, Density):
+        turned, shifts = view.factors.numpy().transpose(0, 2, 1), view.shifts.numpy()
+        drawn = shifts[:, :, None] + rng.normal(size=(*shifts.shape, PLACES // len(shifts) + 1))
+        return np.concatenate(list(np.linalg.solve(turned, drawn)), axis=1).T
     centres, radii = covered.balls.centres.numpy(), covered.balls.radii.numpy()
-    away = rng.normal(size=(PLACES, *centres.shape))
+    away = rng.normal(size=(PLACES // len(centres) + 1, *centres.shape))
     away *= radii[:, None] / np.linalg.norm(away, axis=2, keepdims=True)
     places: Floats = (centres + away).reshape(-1, centres.shape[1])
     return places

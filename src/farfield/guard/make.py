@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from farfield.estimate import clopper_pearson
 from farfield.guard.calibrate import STEEPS, Judge, Levels, Ranked, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.covered import Covered, least_temperature
-from farfield.guard.fit import Maker, divide, most_rows, over, scores
+from farfield.guard.fit import BATCH, Maker, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.verify import NEW_OUTSIDE, said_of_new
 from farfield.guard.views.balls import Balls
@@ -29,6 +30,8 @@ from farfield.guard.views.ranges import Ranges
 Floats = NDArray[np.float64]
 # The smallest and the largest value of each column.
 Ends = tuple[Floats, Floats]
+# Reads rows, part by part.
+Parts = Callable[[], Iterator[NDArray[Any]]]
 # A distance this small, in units of the covered set, is not resolved by float64 arithmetic.
 LEAST_DISTANCE = 1e-3
 # Data without any spread is taken to be as wide as one of its units.
@@ -75,6 +78,7 @@ def make(
     ask: Callable[[NDArray[np.intp]], Floats],
     labels: NDArray[np.int64] | None,
     ends: Ends,
+    parts: Parts,
 ) -> Draft:
     """Fit views, choose among them, set thresholds, and count.
 
@@ -86,6 +90,7 @@ def make(
         ask: The model's own probabilities at positions of ``rows``.
         labels: Classes of ``rows``, if known.
         ends: The smallest and the largest values of all rows that the user calls training rows.
+        parts: Reads all of those.
     """
     unit, known_rows = goal.unit(), _known(maker, rows)
     found, places, synthetic, covered = _cross_fit(maker, rows, known_rows)
@@ -117,14 +122,28 @@ def make(
     else:
         raise InputError(_missed(covered, held_out, goal.keep, unseen, aside, maker.columns))
     # Rows that were only counted, or only ranked, have training values too. Whoever was inside of
-    # a smaller range still is.
+    # a smaller range still is, and of fewer categories.
     covered.ranges.widen(*ends)
+    _widen_categories(covered, parts, maker.columns)
     certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen, aside)
     training = Coverage(inside=int(_inside(covered, rows, seen).sum()), rows=len(rows))
     notes = said_of_new(covered)
     if stretch > 1.0:
         notes = (STRETCHED.format(stretch), *notes)
     return Draft(covered, certificate.model_copy(update={"training": training, "notes": notes}))
+
+
+def _widen_categories(covered: Covered, parts: Parts, columns: Columns) -> None:
+    """Let the view of categories know every value, and every pair, of all rows."""
+    for place, view in enumerate(covered.each_view):
+        if isinstance(view, Categories):
+            fill = covered.fill.numpy()
+            filled = (
+                np.where(np.isnan(rows[start : start + BATCH]), fill, rows[start : start + BATCH])
+                for rows in parts()
+                for start in range(0, len(rows), BATCH)
+            )
+            covered.views[place] = view.widened(filled, columns.blocks)
 
 
 def _known(maker: Maker, rows: Floats) -> Described | None:

@@ -191,6 +191,7 @@ def _made(
         lambda places: ask(kept[places]),
         None if known is None else known[kept],
         drawn.ends,
+        drawn.parts,
     )
     notes = (*drawn.notes, *draft.certificate.notes)
     return replace(draft, certificate=draft.certificate.model_copy(update={"notes": notes}))

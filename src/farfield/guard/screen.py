@@ -1,16 +1,16 @@
-"""A quick look: rows that are inside of all views for certain, found in single precision.
+"""A quick look: rows that are inside of all views for certain.
 
 Nearly all rows are well inside, where T is exactly 1 and nothing else need be known. The quick look
-evaluates all views in single precision, with a bound on every rounding error: a row that is inside
-by more than the bound is inside in double precision too. All others are looked at again, exactly.
-Rows of many columns are looked at in double precision, where the same bounds are as good as
-nothing.
+evaluates all views in few operations, mostly in single precision, with a bound on every rounding
+error: a row that is inside by more than the bound is inside as the exact look computes it, too. All
+others are looked at again, exactly. Rows of many columns are looked at in double precision, by
+their principal components.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farfield.guard.first_look import First, first_of
+from farfield.guard.coordinates import Linear, Principal
+from farfield.guard.first_look import First, first_of, places_of
 from farfield.guard.shapes import (
-    ROOM,
     Bools,
-    Coordinates,
     Ellipsoids,
     Floats,
     Kind,
+    QuickEllipsoids,
+    QuickSpheres,
     Singles,
     Spheres,
-    as_column,
-    squares_of,
+    best,
 )
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.density import Density
@@ -53,25 +53,28 @@ STRIP, LEAST_STRIP = 2**17, 64
 UNUSED = ("fill", "inputs", "numeric", "other", "unit", "width")
 VERSION = attrgetter("_version")
 NONE = np.zeros(0, dtype=np.bool_)
+FALSE = np.False_.tobytes()
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Memory that is used again: to get it takes longer than to fill it.
+class Part:
+    """What rows are compared with in some coordinates: all of it has to hold them.
 
     Attributes:
-        sheets: Name to memory.
+        coordinates: Of rows.
+        sets: Balls and ellipsoids.
     """
 
-    sheets: dict[tuple[str, Any], NDArray[Any]]
+    coordinates: Linear | Principal
+    sets: tuple[QuickSpheres | QuickEllipsoids, ...]
 
-    def take(self, name: str, shape: tuple[int, int], kind: Any) -> NDArray[Any]:
-        """An array to be written to; what it holds is from before."""
-        count = shape[0] * shape[1]
-        sheet = self.sheets.get((name, kind))
-        if sheet is None or len(sheet) < count:
-            sheet = self.sheets[name, kind] = np.empty(count, kind)
-        return sheet[:count].reshape(shape)
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Whether one of each set holds rows, ``(rows, columns)``."""
+        places = self.coordinates(rows)
+        held = self.sets[0].hold(places)
+        for each in self.sets[1:]:
+            held &= each.hold(places)
+        return held
 
 
 @dataclass(frozen=True)
@@ -80,96 +83,54 @@ class Screen:
 
     Attributes:
         ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
-            looked at, and what is subtracted from them first; each ``(columns,)``.
-        mean: ``(columns, 1)``, in double precision.
-        scale: ``(columns, 1)``, one by the deviations.
+            looked at; each ``(columns,)``.
         first: One ball or ellipsoid of every view, where these hold most rows.
-        whitened: Coordinates of the balls.
-        balls: The balls.
-        reduced: Coordinates of all other views; ``None`` where they are those of the balls.
-        others: Their sets.
-        desks: Memory that nobody uses at the moment.
+        whole: All of them.
     """
 
-    ends: Mapping[int, tuple[Singles, Singles, Singles]]
-    mean: Floats
-    scale: Singles
+    ends: Mapping[int, tuple[Singles, Singles]]
     first: First | None
-    whitened: Coordinates
-    balls: Spheres
-    reduced: Coordinates | None
-    others: tuple[Spheres | Ellipsoids, ...]
-    desks: list[Desk] = field(default_factory=list, repr=False)
+    whole: tuple[Part, ...]
 
     def certain(self, row: NDArray[Any]) -> bool:
         """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
-        low, high, centre = self.ends[row.itemsize]
-        moved = np.minimum(np.maximum(row, low), high)
-        # Equal bytes are equal numbers, or NaN, which nothing holds.
-        if moved.tobytes() != row.tobytes():
+        low, high = self.ends[row.itemsize]
+        # Bytes are looked through in less time than numpy takes to be asked.
+        if FALSE in (row >= low).tobytes() or FALSE in (row <= high).tobytes():
             return False
-        if self.first is not None:
-            centred = np.empty(len(row) + 1, np.float32)
-            centred[-1] = 1.0
-            np.subtract(moved, centre, out=centred[:-1], casting="same_kind")
-            if self.first.holds(centred):
-                return True
-        return bool(self._whole(row[:, None])[0])
+        if self.first is not None and FALSE not in self.first.hold(row).tobytes():
+            return True
+        return bool(self._whole(row[None])[0])
 
     def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
-        columns = len(self.scale)
-        if self.first is None:
-            parts = _parts(len(rows), columns)
-            return np.concatenate([NONE, *(self._between(rows[each]) for each in parts)])
-        held, sure = np.empty((2, len(rows)), dtype=np.bool_)
-        # A desk belongs to whoever took it, so that threads do not write on each other's.
-        desk = self.desks.pop() if self.desks else Desk({})
-        for part in _parts(len(rows), columns):
-            held[part], sure[part] = self._first(self.first, rows[part], desk)
-        self.desks.append(desk)
+        parts = _parts(*rows.shape)
+        # What is far beyond the ends may overflow, and is not held.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.concatenate([NONE, *(self._part(rows[each]) for each in parts)])
+
+    def _part(self, rows: NDArray[Any]) -> Bools:
+        """The same, of as many rows as stay close to the processor."""
+        low, high = self.ends[rows.itemsize]
+        between = rows >= low
+        between &= rows <= high
+        held = np.ones(len(rows), dtype=np.bool_)
+        if FALSE in between.tobytes():
+            held[np.flatnonzero(~between.ravel()) // len(low)] = False
+        sure = np.zeros_like(held) if self.first is None else held.copy()
+        if self.first is not None:
+            for member in self.first.hold(rows).T:
+                sure &= member
         left = np.flatnonzero(held != sure)
-        for part in _parts(len(left), columns):
-            some = left[part]
-            sure[some] = self._whole(np.ascontiguousarray(rows[some].T))
+        if len(left):
+            sure[left] = self._whole(rows if len(left) == len(rows) else rows[left])
         return sure
 
-    def _between(self, rows: NDArray[Any]) -> Bools:
-        """Whether rows are between their ends, and all views hold them."""
-        values = np.ascontiguousarray(rows.T)
-        low, high, _ = (each[:, None] for each in self.ends[values.itemsize])
-        # Whatever is not between its ends is moved there, so that nothing overflows.
-        moved = np.minimum(np.maximum(values, low), high)
-        held: Bools = np.logical_and.reduce(moved == values, axis=0)
-        return held & self._whole(moved)
-
-    def _first(self, first: First, rows: NDArray[Any], desk: Desk) -> tuple[Bools, Bools]:
-        """Which rows are between their ends, and which of them the first look is sure of."""
-        count, columns = rows.shape
-        values = desk.take("values", (columns, count), rows.dtype)
-        np.copyto(values, rows.T)
-        low, high, centre = (each[:, None] for each in self.ends[values.itemsize])
-        moved = desk.take("moved", (columns, count), rows.dtype)
-        np.maximum(values, low, out=moved)
-        np.minimum(moved, high, out=moved)
-        same = np.equal(moved, values, out=desk.take("same", (columns, count), np.bool_))
-        held: Bools = np.logical_and.reduce(same, axis=0)
-        centred = desk.take("centred", (columns + 1, count), np.float32)
-        centred[-1] = 1.0
-        np.subtract(moved, centre, out=centred[:-1], casting="same_kind")
-        found = desk.take("found", (len(first.matrix), count), np.float32)
-        return held, held & first.hold(centred, found)
-
-    def _whole(self, values: Singles) -> Bools:
-        """Whether all views hold rows, ``(columns, rows)``, by any of their balls or ellipsoids."""
-        standard = (values - self.mean).astype(self.scale.dtype, copy=False)
-        standard *= self.scale
-        squares = squares_of(standard)
-        own = self.whitened(standard, squares)
-        held = self.balls.hold(*own)
-        other = own if self.reduced is None else self.reduced(standard, squares)
-        for each in self.others:
-            held &= each.hold(*other)
+    def _whole(self, rows: NDArray[Any]) -> Bools:
+        """Whether all views hold rows, ``(rows, columns)``, by any of their balls or ellipsoids."""
+        held = self.whole[0].hold(rows)
+        for each in self.whole[1:]:
+            held &= each.hold(rows)
         return held
 
 
@@ -186,48 +147,72 @@ def screen_of(covered: Covered) -> Screen | None:
     kinds = {type(view) for view in covered.of_inputs}
     if len(covered.other) or not {Balls, Ranges} <= kinds <= {Balls, Ranges, Neighbours, Density}:
         return None
-    balls = covered.balls
-    kind: Kind = np.float32 if covered.columns <= NARROW else np.float64
-    spheres = Spheres.of(balls.centres.numpy(), (balls.radii + balls.threshold).numpy(), kind)
-    if spheres is None or float(covered.ranges.threshold) < 0.0:
+    if float(covered.ranges.threshold) < 0.0:
         return None
-    others: list[Spheres | Ellipsoids] = []
-    for view in covered.each_view:
-        if isinstance(view, Neighbours):
-            radii = (view.scales * view.threshold).numpy()
-            near = Spheres.of(view.centres.numpy(), radii, kind)
-            if near is None:
-                return None
-            others.append(near)
-        elif isinstance(view, Density):
-            others.append(Ellipsoids.of(view, kind))
     mean, unit = covered.whitened.mean.numpy(), covered.whitened.unit.numpy()
     if not (np.abs(mean) < LARGEST).all() or not ((unit > 1 / LARGEST) & (unit < LARGEST)).all():
         return None
     low = np.maximum(covered.ranges.low.numpy(), mean - FURTHEST * unit)
     high = np.minimum(covered.ranges.high.numpy(), mean + FURTHEST * unit)
-    centre = mean.astype(np.float32).astype(np.float64)
-    bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
-    return Screen(
-        {4: _ends(low, high, centre, np.float32), 8: _ends(low, high, centre, np.float64)},
-        as_column(mean, np.float64),
-        as_column(1.0 / unit, kind),
-        first_of(covered, [spheres, *others], centre, bounds) if kind is np.float32 else None,
-        Coordinates.of(covered.whitened, kind),
-        spheres,
-        Coordinates.of(covered.reduced, kind) if others and covered.reduced is not None else None,
-        tuple(others),
-    )
+    first, whole = _looks(covered, low, high)
+    ends = {4: _ends(low, high, np.float32), 8: _ends(low, high, np.float64)}
+    return Screen(ends, first, whole)
 
 
-def _ends(low: Floats, high: Floats, centre: Floats, own: Kind) -> tuple[Singles, Singles, Singles]:
+def _looks(covered: Covered, low: Floats, high: Floats) -> tuple[First | None, tuple[Part, ...]]:
+    """The first look, and that at everything."""
+    balls, others, reduced = _balls(covered), _others(covered), covered.reduced
+    narrow, places = covered.columns <= NARROW, places_of(covered)
+    own = Linear.of(covered.whitened, low, high, np.float32 if narrow else np.float64)
+    if reduced is None or not others:
+        sets = [balls, *others]
+        first = first_of(covered.whitened, sets, places, low, high) if narrow else None
+        return first, (Part(own, tuple(_quick(each, own, places) for each in sets)),)
+    few = Principal.of(reduced, low, high)
+    rest = tuple(_quick(each, few, places, few.spread) for each in others)
+    inner = balls.within(reduced) if covered.whitened.matrix is None else None
+    if inner is None:
+        return None, (Part(few, rest), Part(own, (_quick(balls, own, places),)))
+    return None, (Part(few, (*rest, _quick(inner, few, places))),)
+
+
+def _balls(covered: Covered) -> Spheres:
+    view = covered.balls
+    return Spheres(view.centres.numpy(), (view.radii + view.threshold).numpy())
+
+
+def _others(covered: Covered) -> list[Spheres | Ellipsoids]:
+    """The sets of all other views."""
+    found: list[Spheres | Ellipsoids] = []
+    for view in covered.each_view:
+        if isinstance(view, Neighbours):
+            found.append(Spheres(view.centres.numpy(), (view.scales * view.threshold).numpy()))
+        elif isinstance(view, Density):
+            found.append(Ellipsoids.of(view))
+    return found
+
+
+def _quick(
+    each: Spheres | Ellipsoids,
+    own: Linear | Principal,
+    places: Floats,
+    spread: Floats | None = None,
+) -> QuickSpheres | QuickEllipsoids:
+    """What coordinates of rows, divided by a spread or not, are compared with."""
+    if isinstance(each, Spheres):
+        return QuickSpheres.of(each, own.kind, own.error, spread)
+    first = best(each, places)
+    each = each if spread is None else each.times(spread)
+    return QuickEllipsoids.of(each, own.kind, own.error, own.bound, first)
+
+
+def _ends(low: Floats, high: Floats, own: Kind) -> tuple[Singles, Singles]:
     """The smallest and the largest number of a precision between two ends; NaN without any."""
     least: Singles = low.astype(own)
     most: Singles = high.astype(own)
     least = np.where(least < low, np.nextafter(least, own(np.inf)), least)
     most = np.where(most > high, np.nextafter(most, own(-np.inf)), most)
-    least = np.where(least <= most, least, own(np.nan))
-    return least, most, centre.astype(own)
+    return np.where(least <= most, least, own(np.nan)), most
 
 
 class Unwritten:

@@ -1,13 +1,13 @@
-"""Balls and ellipsoids in single precision, with a bound on every rounding error.
+"""Balls and ellipsoids that are quick to compare with, with a bound on every rounding error.
 
-With z the standardised row and ``g = 2 (n + 8) eps`` for sums of n products (twice what summing in
-any order can lose; the other half is for the exact look), a product ``A z`` is off by at most
-``g |A| |z|``, where ``|A|`` is the norm of the matrix of absolute values. Rows are columns here:
-sums over what numpy keeps apart in memory are the fast ones.
+``g = (n + 8) eps`` is twice what summing n products in any order can lose; the other half is for
+the exact look. All errors are bounded once, for all rows between two ends, and taken off the sizes
+of balls and ellipsoids: whatever a smaller one holds as computed, the true one holds.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ Singles = NDArray[Any]
 Kind = type[np.float32] | type[np.float64]
 # Room for the rounding of the exact look, as a share of a radius.
 ROOM = 1e-6
+# How far components may be from orthogonal and of length one.
+ORTHOGONAL = 1e-12
 
 
 @dataclass(frozen=True)
@@ -37,194 +39,223 @@ class Shape:
 
 @dataclass(frozen=True)
 class Spheres:
-    """Balls of any view: a place is inside if it is in one of them.
+    """Balls of a view: a place is inside if it is in one of them.
 
     Attributes:
         centres: ``(balls, units)``, in double precision, as the radii.
-        radii: ``(balls,)``, positive.
-        linear: ``(balls, units)``, ``-2 c``.
-        constant: ``(balls, 1)``, ``|c|^2 - r^2``.
-        furthest: The largest ``|c| + r``.
+        radii: ``(balls,)``; whatever is not positive holds nothing.
     """
 
     centres: Floats
     radii: Floats
-    linear: Singles
-    constant: Singles
-    furthest: float
 
-    @classmethod
-    def of(cls, centres: Floats, radii: Floats, kind: Kind) -> Spheres | None:
-        """Balls with a positive radius, if there are any."""
-        some = radii > 0
-        centres, radii = centres[some], radii[some]
-        if not some.any():
-            return None
-        constant = np.square(centres).sum(axis=1) - np.square(radii)
-        furthest = float((np.linalg.norm(centres, axis=1) + radii).max())
-        return cls(
-            centres, radii, as_kind(-2.0 * centres, kind), as_column(constant, kind), furthest
-        )
+    def levels(self, places: Floats) -> Floats:
+        """``|u - c|^2 - r^2``, ``(places, balls)``."""
+        constant = np.square(self.centres).sum(axis=1) - np.square(np.maximum(self.radii, 0.0))
+        squares = np.square(places).sum(axis=1, keepdims=True)
+        found: Floats = squares - 2.0 * places @ self.centres.T + constant
+        return found
 
-    def hold(self, places: Singles, squares: Singles, error: Singles) -> Bools:
-        """Whether places are in one of the balls, wherever they are within ``error``.
-
-        ``|u - c|^2 - r^2`` is off by at most ``4 (e + g s) s`` with ``s = |u| + |c| + r + e``.
-        """
-        away = np.sqrt(squares) + self.furthest + error
-        lost = 4.0 * (error + share_of(self.linear) * away) * away
-        found = self.linear @ places
-        found += self.constant
-        held: Bools = np.minimum.reduce(found, axis=0) + squares + lost <= 0.0
-        return held
-
-    def member(self, places: Floats) -> tuple[Shape, Bools]:
-        """The ball that holds most of some places, and which of them."""
-        apart = np.linalg.norm(places[:, None] - self.centres, axis=2)
-        most, held = _most(apart <= self.radii)
-        centre, radius = self.centres[most], float(self.radii[most])
+    def shape(self, place: int) -> Shape:
+        """One of the balls."""
+        centre, radius = self.centres[place], max(0.0, float(self.radii[place]))
         # The exact look takes the difference of squares, see ``Balls``.
         lost = 16 * (len(centre) + 16) * 2.0**-53 * (2.0 * np.linalg.norm(centre) + radius) ** 2
         square = (radius * (1.0 - ROOM)) ** 2 - float(lost)
-        return Shape(np.eye(len(centre)), centre, square), held
+        return Shape(np.eye(len(centre)), centre, square)
+
+    def within(self, units: Units) -> Spheres | None:
+        """Balls of principal components that hold nothing which these, in all columns, do not.
+
+        With ``N(v)^2 = |v|^2 - |P v|^2``, which is a norm as long as P is orthogonal, ``|z - c|``
+        is at most ``|(P z, N(z)) - (P c, -N(c))|``.
+        """
+        if units.matrix is None:
+            return None
+        own = units.matrix.numpy()
+        count = own.shape[1]
+        if not np.abs(own.T @ own - np.eye(count)).max() <= ORTHOGONAL:
+            return None
+        found = self.centres @ own
+        rest = np.square(self.centres).sum(axis=1) - np.square(found).sum(axis=1)
+        centres = np.column_stack([found, -np.sqrt(np.maximum(rest, 0.0))])
+        lost = 4.0 * math.sqrt(count * ORTHOGONAL) * self.furthest
+        return Spheres(centres, self.radii * (1.0 - ROOM) - lost)
+
+    @property
+    def furthest(self) -> float:
+        """The largest ``|c| + |r|``."""
+        return float((np.linalg.norm(self.centres, axis=1) + np.abs(self.radii)).max())
 
 
 @dataclass(frozen=True)
 class Ellipsoids:
-    """The level set of a mixture.
+    """The level set of a mixture: ``|L u - s|^2 + o <= threshold^2`` for one of its components.
 
     Attributes:
-        view: The view.
-        factors: ``(components * units, units)``.
-        shifts: ``(components * units, 1)``.
-        offsets: ``(components, 1)``.
+        factors: ``(components, units, units)``, the transposes of L.
+        shifts: ``(components, units)``, s.
+        offsets: ``(components,)``, o.
         threshold: Of the score.
-        stretch: The largest norm of a component's factor, by absolute values.
-        furthest: The largest norm of a component's shift.
     """
 
-    view: Density
-    factors: Singles
-    shifts: Singles
-    offsets: Singles
+    factors: Floats
+    shifts: Floats
+    offsets: Floats
     threshold: float
-    stretch: float
-    furthest: float
 
     @classmethod
-    def of(cls, view: Density, kind: Kind) -> Ellipsoids:
+    def of(cls, view: Density) -> Ellipsoids:
         """The set of a view."""
-        factors, shifts = view.factors.numpy(), view.shifts.numpy()
-        count, units = shifts.shape
-        return cls(
-            view,
-            as_kind(factors.transpose(0, 2, 1).reshape(count * units, units), kind),
-            as_column(shifts.reshape(-1), kind),
-            as_column(view.offsets.numpy(), kind),
-            float(view.threshold),
-            max(absolute_norm(each) for each in factors),
-            float(np.linalg.norm(shifts, axis=1).max()),
+        factors, shifts, offsets = (
+            each.numpy() for each in (view.factors, view.shifts, view.offsets)
         )
+        return cls(factors, shifts, offsets, float(view.threshold))
 
-    def hold(self, places: Singles, squares: Singles, error: Singles) -> Bools:
-        """Whether places are in one of the ellipsoids, wherever they are within ``error``.
+    def levels(self, places: Floats) -> Floats:
+        """``|L u - s|^2 + o - threshold^2``, ``(places, components)``."""
+        turned = np.einsum("nu,kuv->nkv", places, self.factors) - self.shifts
+        found: Floats = np.square(turned).sum(axis=2) + self.offsets - self.threshold**2
+        return found
 
-        ``y = L u - L m`` is off by ``e |L| + g (|u| |L| + |L m|)``, and so is the score, at most.
-        """
-        share = share_of(self.factors)
-        away = np.sqrt(squares)
-        lost = error * self.stretch + share * (away * self.stretch + self.furthest)
-        turned = self.factors @ places
-        # In place: a second array of this size takes longer to get than to fill.
-        turned -= self.shifts
-        np.square(turned, out=turned)
-        levels = np.add.reduce(turned.reshape(len(self.offsets), *places.shape), axis=1)
-        levels += self.offsets
-        least = np.sqrt(np.minimum.reduce(levels, axis=0)) * (1.0 + share) + lost
-        held: Bools = least <= self.threshold * (1.0 - ROOM)
-        return held
+    def times(self, spread: Floats) -> Ellipsoids:
+        """The same ellipsoids, of coordinates before they are divided by their deviations."""
+        factors = self.factors / spread[:, None]
+        return Ellipsoids(factors, self.shifts, self.offsets, self.threshold)
 
-    def member(self, places: Floats) -> tuple[Shape, Bools]:
-        """The ellipsoid that holds most of some places, and which of them."""
-        factors, shifts = self.view.factors.numpy(), self.view.shifts.numpy()
-        offsets = self.view.offsets.numpy()
-        turned = np.einsum("nu,kuv->nkv", places, factors) - shifts
-        levels = np.square(turned).sum(axis=2) + offsets
-        most, held = _most(levels <= self.threshold**2)
-        square = (self.threshold * (1.0 - ROOM)) ** 2 - float(offsets[most])
-        return Shape(factors[most].T, shifts[most], square), held
+    def shape(self, place: int) -> Shape:
+        """One of the ellipsoids."""
+        square = (self.threshold * (1.0 - ROOM)) ** 2 - float(self.offsets[place])
+        return Shape(self.factors[place].T, self.shifts[place], square)
+
+
+def best(each: Spheres | Ellipsoids, places: Floats) -> int:
+    """The ball or ellipsoid that holds most of some places."""
+    return int((each.levels(places) <= 0.0).sum(axis=0).argmax())
 
 
 @dataclass(frozen=True)
-class Coordinates:
-    """Standardised rows in the units that a view measures in.
+class QuickSpheres:
+    """Balls, to compare places with that are off by at most ``error``.
+
+    ``f = |u - c|^2 - r^2`` is off by at most ``4 (e + g s) s`` with ``s = |u| + |c| + r + e``. That
+    is counted at the largest s of any place in a ball: a place further out has an error that is
+    larger by less than f is, as long as ``r >= 2 e + 4 g s``.
 
     Attributes:
-        matrix: ``(units, columns)``; ``None`` where they are units already.
-        spread: ``(units, 1)`` of principal components, and of the length of the rest.
-        stretch: The norm of the matrix, by absolute values.
+        linear: ``(units, balls)``, ``-2 c``.
+        constant: ``(balls,)``, ``|c|^2 - r^2``, and what f may be off by.
+        spread: ``(units,)`` what places are divided by, if so.
     """
 
-    matrix: Singles | None
+    linear: Singles
+    constant: Singles
     spread: Singles | None
-    stretch: float
 
     @classmethod
-    def of(cls, units: Units, kind: Kind) -> Coordinates:
-        """The same units."""
-        if units.matrix is None:
-            return cls(None, None, 1.0)
-        spread = None if units.spread is None else as_column(units.spread.numpy(), kind)
+    def of(
+        cls, balls: Spheres, kind: Kind, error: float, spread: Floats | None = None
+    ) -> QuickSpheres:
+        """Balls; those that are not large enough hold nothing.
+
+        Args:
+            balls: Them, of places that are divided already.
+            kind: The precision.
+            error: How far places may be off before.
+            spread: What they are divided by.
+        """
+        error = error if spread is None else error / float(spread.min())
+        share = share_of(balls.centres.shape[1], kind)
+        away = 2.0 * balls.furthest + error
+        constant = np.square(balls.centres).sum(axis=1) - np.square(balls.radii)
+        constant += 4.0 * (error + share * away) * away
+        constant[balls.radii < 2.0 * error + 4.0 * share * away] = np.inf
+        linear = np.ascontiguousarray(-2.0 * balls.centres.T, kind)
+        return cls(linear, constant.astype(kind), None if spread is None else spread.astype(kind))
+
+    def hold(self, places: Singles) -> Bools:
+        """Whether places, ``(places, units)``, are in one of the balls."""
+        places = places if self.spread is None else places / self.spread
+        found = places.dot(self.linear)
+        found += self.constant
+        held: Bools = np.minimum.reduce(found, axis=1) + squares_of(places) <= 0.0
+        return held
+
+
+@dataclass(frozen=True)
+class QuickEllipsoids:
+    """Ellipsoids, to compare places with that are off by at most ``error``.
+
+    ``L u - s`` is off by at most ``e |L| + g (b |L| + |s|)`` for places within b.
+
+    Attributes:
+        first: The one that holds most places.
+        rest: ``(units, components * units)`` of the others.
+        shifts: ``(components * units,)`` of all.
+        limits: ``(components,)`` of squared lengths.
+    """
+
+    first: Singles
+    rest: Singles
+    shifts: Singles
+    limits: Singles
+
+    @classmethod
+    def of(
+        cls, sets: Ellipsoids, kind: Kind, error: float, bound: float, first: int
+    ) -> QuickEllipsoids:
+        """All ellipsoids.
+
+        Args:
+            sets: Them.
+            kind: The precision.
+            error: How far places may be off.
+            bound: How far from zero they are.
+            first: The one that holds most places.
+        """
+        count, units = sets.shifts.shape
+        order, share = [first, *range(first), *range(first + 1, count)], share_of(units, kind)
+        limits = []
+        for shape in map(sets.shape, order):
+            stretch = float(np.linalg.norm(np.abs(shape.factor), 2)) * (1.0 + ROOM)
+            lost = error * stretch + share * (bound * stretch + np.linalg.norm(shape.shift))
+            limits.append(limit_of(shape, share, float(lost)))
+        rest = sets.factors[order[1:]].transpose(1, 0, 2).reshape(units, -1)
         return cls(
-            as_kind(units.matrix.numpy().T, kind), spread, absolute_norm(units.matrix.numpy())
+            np.ascontiguousarray(sets.factors[first], kind),
+            np.ascontiguousarray(rest, kind),
+            sets.shifts[order].reshape(-1).astype(kind),
+            np.array(limits, kind),
         )
 
-    def __call__(self, rows: Singles, squares: Singles) -> tuple[Singles, Singles, Singles]:
-        """Places, their squared lengths, and how far they may be off."""
-        away = np.sqrt(squares)
-        if self.matrix is None:
-            return rows, squares, share_of(rows.T) * away
-        share = share_of(self.matrix)
-        places = self.matrix @ rows
-        error = share * away * self.stretch
-        if self.spread is not None:
-            length = np.sqrt(np.maximum(squares - squares_of(places), 0.0))
-            # |z|^2 and |P z|^2 are off by a share of |z|^2, and so is their difference.
-            lost = 4.0 * share * squares * self.stretch
-            error = error + np.minimum(np.sqrt(lost), lost / np.maximum(length, 1e-30))
-            places = np.concatenate([places, length[None]]) / self.spread
-            error = error / self.spread.min()
-        return places, squares_of(places), error
+    def hold(self, places: Singles) -> Bools:
+        """Whether places, ``(places, units)``, are in one of the ellipsoids."""
+        units = places.shape[1]
+        turned = places.dot(self.first)
+        turned -= self.shifts[:units]
+        held: Bools = squares_of(turned) <= self.limits[0]
+        if held.all() or len(self.limits) == 1:
+            return held
+        left = np.flatnonzero(~held)
+        turned = places[left].dot(self.rest)
+        turned -= self.shifts[units:]
+        levels = squares_of(turned.reshape(len(left), -1, units))
+        held[left] = np.logical_or.reduce(levels <= self.limits[1:], axis=1)
+        return held
 
 
-def share_of(matrix: Any) -> float:
-    """``g`` of products with a matrix."""
-    columns: int = matrix.shape[1]
-    return (columns + 8) * 2.0 * float(np.finfo(matrix.dtype).eps)
+def limit_of(shape: Shape, share: float, lost: float) -> float:
+    """What a squared length may be as computed; no length is less than -1."""
+    radius = math.sqrt(max(0.0, shape.square)) * (1.0 - share) - lost
+    return radius**2 * (1.0 - ROOM) if radius > 0 else -1.0
 
 
-def as_kind(values: NDArray[Any], kind: Kind) -> Any:
-    """Numbers of one precision, in order."""
-    return np.ascontiguousarray(values, dtype=kind)
-
-
-def as_column(values: NDArray[Any], kind: Kind) -> Any:
-    """The same as a column, ``(numbers, 1)``."""
-    return as_kind(values, kind)[:, None]
-
-
-def absolute_norm(matrix: Floats) -> float:
-    """Spectral norm of the absolute values, with room for rounding."""
-    return float(np.linalg.norm(np.abs(matrix), 2)) * (1 + 1e-6)
+def share_of(count: int, kind: Kind) -> float:
+    """``g`` of sums of so many products."""
+    return (count + 8) * float(np.finfo(kind).eps)
 
 
 def squares_of(rows: Singles) -> Singles:
-    """Squared lengths of rows, ``(rows,)``."""
-    found: Singles = np.einsum("cn,cn->n", rows, rows)
+    """Squared lengths along the last axis."""
+    found: Singles = np.einsum("...c,...c->...", rows, rows)
     return found
-
-
-def _most(held: Bools) -> tuple[int, Bools]:
-    """The column that holds most rows, and which."""
-    most = int(held.sum(axis=0).argmax())
-    return most, held[:, most]

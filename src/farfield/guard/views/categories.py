@@ -8,19 +8,24 @@ variables nearly every new row is a combination of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from farfield.errors import InputError
 from farfield.guard.views.view import Floats, Place, Say, View
 
 # How far a value may be off by rounding.
 TOLERATED = 1e-3
 # With more values than this together, pairs are not counted.
 MOST_VALUES = 1024
+# More values than this are not compared one by one.
+MOST_CATEGORIES = 4096
 
 
 @final
@@ -77,27 +82,27 @@ class Categories(View):
             rows: ``(rows, columns)``.
             blocks: The columns of each variable: one that holds codes, or those of a one-hot block.
         """
-        places: list[int] = []
-        values: list[float] = []
-        variable: list[int] = []
-        for index, block in enumerate(blocks):
-            known = np.unique(rows[:, block[0]]) if len(block) == 1 else np.ones(len(block))
-            used = [block[0]] * len(known) if len(block) == 1 else list(block)
-            places += used
-            values += known.tolist()
-            variable += [index] * len(known)
-        numbers = torch.tensor(places), torch.tensor(values), torch.tensor(variable)
         binary = torch.tensor([each for block in blocks if len(block) > 1 for each in block])
-        view = cls(*numbers, torch.zeros(len(places), len(places)), binary)
-        held = view.held(torch.from_numpy(rows))
-        if len(places) <= MOST_VALUES:
-            together = held.T @ held
-            apart = view.variable[:, None] != view.variable
-            view.unseen.copy_(((together == 0) & apart).double())
-        # A column of a one-hot block that no training row used is no known value.
-        seen = held.sum(dim=0) > 0
-        parts = (view.places[seen], view.values[seen], view.variable[seen])
-        return cls(*parts, view.unseen[seen][:, seen], view.binary)
+        return cls(*occurring(rows, blocks).tensors(), binary)
+
+    def widened(self, parts: Iterable[Floats], blocks: Sequence[Sequence[int]]) -> Categories:
+        """Take in values and pairs of further rows: whoever was inside still is.
+
+        Args:
+            parts: Rows, part by part.
+            blocks: As they were fitted.
+        """
+        seen = Occurring(
+            self.places.numpy(),
+            self.values.numpy(),
+            self.variable.numpy(),
+            self.unseen.numpy() == 0,
+        )
+        for rows in parts:
+            seen = seen.joined(occurring(rows, blocks))
+        found = Categories(*seen.tensors(), self.binary, self.weight)
+        found.set(float(self.threshold), float(self.width))
+        return found
 
     @property
     def count(self) -> int:
@@ -164,3 +169,82 @@ class Categories(View):
         own = rows.index_select(1, self.binary)
         apart = torch.minimum(own.abs(), (own - 1.0).abs()) > TOLERATED
         return apart.to(torch.float64)
+
+
+@dataclass(frozen=True)
+class Occurring:
+    """Values of categories that occurred, and pairs.
+
+    Attributes:
+        places: ``(values,)`` the column that each value is in.
+        values: ``(values,)``.
+        variable: ``(values,)`` the variable that each belongs to.
+        together: ``(values, values)`` which occurred together; those of one variable never count.
+    """
+
+    places: NDArray[np.intp]
+    values: Floats
+    variable: NDArray[np.intp]
+    together: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if len(self.values) > MOST_CATEGORIES:
+            places, counts = np.unique(self.places, return_counts=True)
+            raise InputError(
+                f"columns of categories hold more than {MOST_CATEGORIES} different values, column "
+                f"{places[counts.argmax()]} (counted from 0) {counts.max()} of them; leave out "
+                "what names rows, group rare values, or pass the column as numbers"
+            )
+
+    def joined(self, other: Occurring) -> Occurring:
+        """What occurred here or there."""
+        same = (other.places[:, None] == self.places) & _near(other.values[:, None], self.values)
+        known = same.any(axis=1)
+        where = np.where(known, same.argmax(axis=1), len(self.values) + np.cumsum(~known) - 1)
+        count = len(self.values) + int((~known).sum())
+        together = np.zeros((count, count), dtype=np.bool_)
+        together[: len(self.values), : len(self.values)] = self.together
+        together[np.ix_(where, where)] |= other.together
+        return Occurring(
+            np.concatenate([self.places, other.places[~known]]),
+            np.concatenate([self.values, other.values[~known]]),
+            np.concatenate([self.variable, other.variable[~known]]),
+            together,
+        )
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Places, values, variables and unseen pairs; no pair is of very many values."""
+        apart = self.variable[:, None] != self.variable
+        unseen = ~self.together & apart & (len(self.values) <= MOST_VALUES)
+        found = self.places, self.values, self.variable, unseen
+        places, values, variable, never = (torch.from_numpy(each) for each in found)
+        return places, values, variable, never
+
+
+def occurring(rows: Floats, blocks: Sequence[Sequence[int]]) -> Occurring:
+    """List the values and the pairs of rows; NaN is no value."""
+    places: list[int] = []
+    values: list[float] = []
+    variable: list[int] = []
+    for index, block in enumerate(blocks):
+        own = rows[:, list(block)]
+        if len(block) == 1:
+            known = np.unique(own[~np.isnan(own)])
+            used = [block[0]] * len(known)
+        else:
+            used = [place for place in block if _near(rows[:, place], 1.0).any()]
+            known = np.ones(len(used))
+        places += used
+        values += known.tolist()
+        variable += [index] * len(known)
+    where, which = np.array(places, dtype=np.intp), np.array(values)
+    together = np.zeros((len(where), len(where)), dtype=np.bool_)
+    if len(where) <= MOST_VALUES:
+        held = _near(rows[:, where], which).astype(np.float32)
+        together = held.T @ held > 0
+    return Occurring(where, which, np.array(variable, dtype=np.intp), together)
+
+
+def _near(values: Any, known: Any) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(values - known) <= TOLERATED
+    return near
