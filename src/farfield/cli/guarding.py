@@ -17,6 +17,7 @@ from farfield.guard.certificate import Certificate
 from farfield.guard.envelope import Envelope
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_file import extend
+from farfield.guard.onnx_trees import holds_trees
 
 # Rows that a guard is fitted on at most; more are taken as a sample.
 MOST_ROWS = 200_000
@@ -51,7 +52,7 @@ def write_guard(
     if envelope:
         found = Envelope(safe, model)
         (found.to_onnx if out.suffix == ".onnx" else found.to_pt2)(out)
-    elif out.suffix == ".onnx" and len(models) == 1 and is_named(models[0], "onnx"):
+    elif out.suffix == ".onnx" and len(models) == 1 and _can_be_extended(models[0]):
         extend(models[0], out, safe.covered, safe.columns, safe.certificate)
     elif isinstance(safe, GuardedModel):
         write = {".onnx": safe.to_onnx, ".pt2": safe.to_pt2, ".safetensors": safe.save}
@@ -62,3 +63,8 @@ def write_guard(
             f"{out.suffix}; write .onnx, which extends the file"
         )
     return safe.certificate, list(source.notes)
+
+
+def _can_be_extended(model: str) -> bool:
+    """Whether a guard can be put into the model's own file."""
+    return is_named(model, "onnx") or holds_trees(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from farfield.errors import NotFollowed
 from farfield.graph.program import CodePlace, Program, Ref, Step
 from farfield.graph.rules import Pieces, RowFunction, Steps
 from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
+
+if TYPE_CHECKING:
+    from farfield.graph.trees.ensemble import TreeEnsemble
 
 aten = torch.ops.aten
 # What the output of a model is: logits, to be put through a softmax, or probabilities as they are.
@@ -53,6 +56,7 @@ class Reading:
         labels: The names of the classes, in the order of the outputs.
         columns: What goes in; ``None`` if nothing is known but the number.
         notes: What the user may want to know.
+        trees: The ensemble of trees that gives the outputs, if nothing else has a part in them.
     """
 
     program: Program
@@ -61,6 +65,7 @@ class Reading:
     labels: tuple[Any, ...] | None = None
     columns: tuple[InputColumn, ...] | None = None
     notes: tuple[str, ...] = ()
+    trees: TreeEnsemble | None = None
 
 
 @dataclass(frozen=True)

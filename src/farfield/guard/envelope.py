@@ -21,6 +21,7 @@ from farfield.guard.function import GuardedFunction
 from farfield.guard.guarded import BATCH, Explanation, Look
 from farfield.guard.mix import mix
 from farfield.guard.model import GuardedModel
+from farfield.guard.onnx_trees import holds_trees
 from farfield.guard.protect import guard
 from farfield.guard.verify import Verification
 
@@ -33,12 +34,13 @@ class Envelope:
         guard: The guarded model, whose probabilities are shown beside.
         module: The model and what is said beside it, as one module, if the model is one or can be
             read as one.
-        file: The model's own ``.onnx`` file, if it came from one.
+        file: The model's own ``.onnx`` file, or one of boosted trees, if it came from one.
     """
 
     def __init__(self, safe: GuardedModel | GuardedFunction, given: Any = None) -> None:
         self.guard = safe
-        self.file = Path(given) if is_named(given, "onnx") else None
+        own = is_named(given, "onnx") or holds_trees(given)
+        self.file = Path(given) if own else None
         self.module: Beside | None = None
         if isinstance(safe, GuardedModel):
             self.module = beside(safe.held, safe.covered, _own_module(given))
@@ -104,7 +106,8 @@ class Envelope:
 
         Args:
             path: The file to write; it appears whole or not at all.
-            source: The model's own ONNX file, as skl2onnx, onnxmltools or its library wrote it.
+            source: The model's own ONNX file, as skl2onnx, onnxmltools or its library wrote it,
+                or a file of boosted trees, as XGBoost, LightGBM or CatBoost saves them.
                 Modules need none, and a model that was given as a file is its own.
 
         Raises:

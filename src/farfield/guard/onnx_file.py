@@ -33,6 +33,7 @@ from farfield.guard.onnx_record import (
     opset_of,
 )
 from farfield.guard.onnx_scores import examine_scores, find_features, run, trial_rows
+from farfield.guard.onnx_trees import as_onnx
 from farfield.guard.records import ColumnsRecord, covered_record
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def extend(
     """Write a model's file again, with a guard in it.
 
     Args:
-        source: The model's file.
+        source: The model's file: ONNX, or one of boosted trees, which is made ONNX first.
         path: The file to write.
         covered: The covered set.
         columns: What the columns are.
@@ -66,6 +67,20 @@ def extend(
     Raises:
         InputError: If the model's outputs are no scores of the certificate's classes.
     """
+    with as_onnx(source) as own:
+        _extend(own, path, covered, columns, certificate, envelope=envelope)
+
+
+def _extend(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    covered: Covered,
+    columns: Columns,
+    certificate: Certificate,
+    *,
+    envelope: bool,
+) -> None:
+    """Write an ONNX file again."""
     from onnx import helper
 
     plain = load_file(source).model

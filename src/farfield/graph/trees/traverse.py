@@ -50,7 +50,7 @@ def as_reading(
     """Read an ensemble that gives logits; one logit ``f`` stands for ``(0, f)``."""
     writer = Writer(ensemble.columns)
     program = writer.program(write_trees(writer, writer.input, ensemble))
-    return Reading(program, writer.constants, "softmax", labels, columns, notes)
+    return Reading(program, writer.constants, "softmax", labels, columns, notes, ensemble)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
