@@ -17,7 +17,8 @@ def as_distributions(given: Any, rows: int, classes: int | None = None) -> NDArr
     """See that a model returned one distribution for each row.
 
     Args:
-        given: An array or a tensor, ``(rows, classes)``; rows that hold NaN are no answer.
+        given: An array or a tensor, ``(rows, classes)``; rows that hold NaN are no answer. One
+            number for each row is the probability of the second of two classes.
         rows: How many rows it was asked about.
         classes: How many classes it has, if that is known.
 
@@ -30,8 +31,12 @@ def as_distributions(given: Any, rows: int, classes: int | None = None) -> NDArr
 
     >>> as_distributions([[0.25, 0.75]], 1).tolist()
     [[0.25, 0.75]]
+    >>> as_distributions([0.25, 1.0], 2).tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
     """
     p = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    if p.dtype.kind == "f" and p.shape in ((rows,), (rows, 1)):
+        p = np.stack([1.0 - p.reshape(rows), p.reshape(rows)], axis=1)
     if p.ndim != 2 or len(p) != rows or p.shape[1] < 2 or p.shape[1] != (classes or p.shape[1]):
         raise InputError(
             f"the model returned an array of shape {p.shape} for {rows} rows, expected "

@@ -132,3 +132,8 @@ def test_columns_in_another_order_are_refused(rows, net, made):
             safe.predict_proba(table[["b", "a", "c"]])
         with pytest.raises(InputError, match="lacks b"):
             safe.is_inside(table[["a", "c"]])
+
+
+@pytest.mark.parametrize("name", ["module", "function", "envelope", "envelope of a function"])
+def test_one_row_by_itself_is_a_batch_of_one(guards, rows, name):
+    assert np.array_equal(guards[name](rows[0]), guards[name](rows[:1]))

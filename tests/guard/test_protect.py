@@ -307,7 +307,7 @@ def test_any_function_that_returns_probabilities():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda X: np.zeros(len(X)), "shape"),
+        (lambda X: np.zeros((len(X), 1, 1)), "shape"),
         (lambda X: np.full((len(X), 2), 2.0), "sum to one"),
         (lambda X: np.zeros((len(X), 2), dtype=int), "floating"),
         (lambda X: np.full((3, 2), 0.5), "shape"),
@@ -415,3 +415,10 @@ def test_too_many_categories_are_refused():
     rows = np.column_stack([np.zeros(5000), np.arange(5000.0)])
     with pytest.raises(InputError, match=r"column 1 \(counted from 0\)"):
         guard(answer, rows, categorical=[1])
+
+
+def test_one_number_is_the_probability_of_the_second_class():
+    rows = rows_of(2)
+    safe = guard(lambda X: answer(X)[:, 1], rows)
+    assert np.array_equal(safe.predict_proba(rows[:5])[:, 1], answer(rows[:5])[:, 1])
+    assert safe.predict_proba(1e6 * rows).max() <= 0.51

@@ -57,10 +57,7 @@ class BlackBox:
         rows = np.asarray(x, dtype=float).reshape(-1, *self.input_shape)
         size = max(1, CHUNK // max(1, int(np.prod(self.input_shape))))
         chunks = (rows[at : at + size] for at in range(0, len(rows), size))
-        parts = [
-            as_distributions(both_classes(ask(self.evaluate, r)), len(r), self.classes)
-            for r in chunks
-        ]
+        parts = [as_distributions(ask(self.evaluate, r), len(r), self.classes) for r in chunks]
         found = np.concatenate(parts) if parts else np.empty((0, self.classes))
         return torch.from_numpy(found)[None]
 
@@ -79,17 +76,6 @@ def ask(evaluate: Callable[[Floats], Any], rows: Floats) -> Floats:
             f"the model failed on {len(rows)} rows with values of up to {size:.3g}: "
             f"{type(error).__name__}: {error}"
         ) from error
-
-
-def both_classes(given: Floats) -> Floats:
-    """One number for each row as the probability of the second of two classes.
-
-    >>> both_classes(np.array([0.25, 1.0])).tolist()
-    [[0.75, 0.25], [0.0, 1.0]]
-    """
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    return np.stack([1.0 - given, given], axis=1) if given.ndim == 1 else given
 
 
 @dataclass(frozen=True, eq=False)

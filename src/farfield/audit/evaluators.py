@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from torch import nn
 
-from farfield.audit.black_box import BlackBox, Floats, ask, both_classes
+from farfield.audit.black_box import BlackBox, Floats, ask
 from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
 from farfield.distributions import TOLERANCE, as_distributions
 from farfield.errors import FarfieldError, InputError, MissingDependency
@@ -108,7 +108,7 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
         fitted = source.fit_to(len(features), feature_names=features)
         rows = np.asarray(fitted.sample(TRIED).X, dtype=float)
     evaluate, notes = _settled(made.evaluate, rows)
-    p = as_distributions(both_classes(ask(evaluate, rows)), len(rows))
+    p = as_distributions(ask(evaluate, rows), len(rows))
     return BlackBox(
         evaluate,
         rows.shape[1:],

@@ -47,8 +47,7 @@ class GuardedFunction(GuardedProbabilities):
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Guarded probabilities, ``(rows, classes)``: bit-identical where rows are inside."""
         rows = self.columns.look(X)
-        own = answers(self.predict, X, rows, self.classes)
-        return self.mix(own, self.temperatures_of(rows))
+        return self.mix(self._own(X, rows), self.temperatures_of(rows))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the views and the certificate, without the function, to one file."""
@@ -58,7 +57,12 @@ class GuardedFunction(GuardedProbabilities):
 
     def own_proba(self, X: Any) -> NDArray[Any]:
         """The function's own probabilities, NaN for rows that it cannot take."""
-        return answers(self.predict, X, self.columns.look(X), self.classes)
+        return self._own(X, self.columns.look(X))
+
+    def _own(self, X: Any, rows: NDArray[Any]) -> NDArray[Any]:
+        """The function's own probabilities; one row by itself is a batch of one."""
+        one = not hasattr(X, "columns") and np.shape(X) == self.columns.shape
+        return answers(self.predict, np.asarray(X)[None] if one else X, rows, self.classes)
 
     @staticmethod
     def mix(own: NDArray[Any], temperatures: NDArray[np.float64]) -> NDArray[Any]:

@@ -57,7 +57,7 @@ FALSE = np.False_.tobytes()
 
 
 @dataclass(frozen=True)
-class Part:
+class Compared:
     """What rows are compared with in some coordinates: all of it has to hold them.
 
     Attributes:
@@ -90,7 +90,7 @@ class Screen:
 
     ends: Mapping[int, tuple[Singles, Singles]]
     first: First | None
-    whole: tuple[Part, ...]
+    whole: tuple[Compared, ...]
 
     def certain(self, row: NDArray[Any]) -> bool:
         """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
@@ -159,7 +159,9 @@ def screen_of(covered: Covered) -> Screen | None:
     return Screen(ends, first, whole)
 
 
-def _looks(covered: Covered, low: Floats, high: Floats) -> tuple[First | None, tuple[Part, ...]]:
+def _looks(
+    covered: Covered, low: Floats, high: Floats
+) -> tuple[First | None, tuple[Compared, ...]]:
     """The first look, and that at everything."""
     balls, others, reduced = _balls(covered), _others(covered), covered.reduced
     narrow, places = covered.columns <= NARROW, places_of(covered)
@@ -167,13 +169,13 @@ def _looks(covered: Covered, low: Floats, high: Floats) -> tuple[First | None, t
     if reduced is None or not others:
         sets = [balls, *others]
         first = first_of(covered.whitened, sets, places, low, high) if narrow else None
-        return first, (Part(own, tuple(_quick(each, own, places) for each in sets)),)
+        return first, (Compared(own, tuple(_quick(each, own, places) for each in sets)),)
     few = Principal.of(reduced, low, high)
     rest = tuple(_quick(each, few, places, few.spread) for each in others)
     inner = balls.within(reduced) if covered.whitened.matrix is None else None
     if inner is None:
-        return None, (Part(few, rest), Part(own, (_quick(balls, own, places),)))
-    return None, (Part(few, (*rest, _quick(inner, few, places))),)
+        return None, (Compared(few, rest), Compared(own, (_quick(balls, own, places),)))
+    return None, (Compared(few, (*rest, _quick(inner, few, places))),)
 
 
 def _balls(covered: Covered) -> Spheres:
