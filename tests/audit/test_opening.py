@@ -95,7 +95,7 @@ def test_files_of_models_that_take_gaps_take_them(tmp_path):
     lightgbm = pytest.importorskip("lightgbm", reason="trees that take missing values")
     trees = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(FRAME.to_numpy(), LABELS)
     trees.booster_.save_model(tmp_path / "m.txt")
-    for name, fill in (("m.skops", "most_frequent"), ("m.txt", "median")):
+    for name, fill in (("m.skops", "most frequent value"), ("m.txt", "median")):
         loaded, source, _ = open_both(tmp_path / name, gaps, "outcome")
         assert source.missing == {"dose": 12}
         assert any(f"filled with the {fill}" in note for note in source.notes)

@@ -199,14 +199,16 @@ def _source(
             source = _described(stream, replace(choices, label=label), random_state)
             notes = (*notes, *further)
     if expected is not None and source.missing and expected.impute == choices.impute:
-        notes = (*notes, TAKES_MISSING.format(choices.impute))
+        with_what = str(choices.impute).replace("most_frequent", "most frequent value")
+        notes = (*notes, TAKES_MISSING.format(with_what))
     source.notes = (*notes, *_notes(source))
     return source
 
 
 TAKES_MISSING = (
-    "The model takes missing values; here they are filled with the {} of their column. Choose "
-    "another way with impute (--impute)."
+    "The model takes missing values; here they are filled with the {} of their column (words: the "
+    "most frequent one), so that its own way with them is not seen. Choose another way with impute "
+    "(--impute)."
 )
 
 
