@@ -75,6 +75,11 @@ class SeriesDomain:
         terms, noise = {}, {}
         for order in sorted({order for value in values for order in value.terms}, reverse=True):
             terms[order] = _applied(operation, values, order)
+            if len(terms[order]) != self.rays:
+                raise UnsupportedOperation(
+                    "rows of the batch are folded into another dimension, in which growth is not "
+                    "followed; apply the layer without folding"
+                )
             noise[order] = self._noise(operation, values, order, gain, terms[order])
             if order > 0 and operation.terms > 1:
                 terms[order] = self.without_noise(terms[order], noise[order])
@@ -133,23 +138,31 @@ class SeriesDomain:
     def piecewise(self, value: Series, pieces: Pieces) -> Series:
         """Take the piece that each value ends up in."""
         if is_relu(pieces):
-            return self._kept(value, (value.sign() > 0).to(self.like))
+            side = value.sign()
+            return self._kept(value, (side > 0).to(self.like), side == 0)
         slope, intercept = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
+        tie = torch.zeros(tuple(value.shape), dtype=torch.bool, device=value.device)
         for index, threshold in enumerate(pieces.thresholds):
             side = value.sign(float(threshold))
+            tie |= side == 0
             self._note_jump(value, pieces, index, side == 0)
             slope = torch.where(side > 0, self.number(pieces.slopes[index + 1]), slope)
             intercept = torch.where(side > 0, self.number(pieces.intercepts[index + 1]), intercept)
         offset = intercept if any(each != 0 for each in pieces.intercepts) else None
-        return self._kept(value, slope, offset)
+        return self._kept(value, slope, tie, offset)
 
-    def _kept(self, value: Series, slope: Tensor, offset: Tensor | None = None) -> Series:
-        """``slope * value + offset`` element by element; where no slope is left, all is known."""
+    def _kept(
+        self, value: Series, slope: Tensor, tie: Tensor, offset: Tensor | None = None
+    ) -> Series:
+        """``slope * value + offset`` element by element.
+
+        Where no slope is left and nothing ties up to what is known, all is known.
+        """
         slope = slope.expand(value.shape)
         terms = value.times(slope)
         if offset is not None:
             terms[0] = terms.get(0, 0.0) + offset.expand(value.shape)
-        some = per_ray(slope != 0).any(dim=1)
+        some = per_ray((slope != 0) | tie).any(dim=1)
         steepest = largest_of(slope)
         noise = {order: value.noise_of(order) * steepest for order in terms}
         bottom = value.bottom.masked_fill(~some, EXACT)

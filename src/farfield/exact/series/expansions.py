@@ -7,6 +7,7 @@ given. Powers, exponentials and logarithms follow from the differential equation
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -75,7 +76,10 @@ def composed(function: Callable[[Tensor], Tensor], a: Sequence[Tensor]) -> Coeff
 
 def _derivative(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     def derived(at: Tensor) -> Tensor:
-        result = torch.func.jvp(function, (at,), (torch.ones_like(at),))
+        with warnings.catch_warnings():
+            # PyTorch scripts decompositions of its own when it first differentiates this way.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            result = torch.func.jvp(function, (at,), (torch.ones_like(at),))
         return cast("Tensor", result[1])
 
     return derived
