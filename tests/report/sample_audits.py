@@ -18,8 +18,10 @@ from farfield.audit.fields import (
     End,
     Family,
     Feature,
+    Flip,
     GuardedFeature,
     Health,
+    Middle,
     ModelFacts,
     OutSet,
     Picture,
@@ -29,6 +31,10 @@ from farfield.audit.fields import (
     Surface,
     Value,
     Verdict,
+    WhatIf,
+    WhatIfColumn,
+    WhatIfCurve,
+    WhatIfRow,
 )
 from farfield.audit.record import Audit
 from farfield.evaluate import Estimate
@@ -155,6 +161,43 @@ def ray(rng, name, *, members=1, unit="standard deviations"):
         name, unit, tuple(t.tolist()), scores, limits, float(9 * centre), first, 143,
         settled=1.5 * first, final=1.2 * first if limit == 1 else float(2 * centre),
     )  # fmt: skip
+
+
+def what_if(names=NAMES[:5], classes=2, titles=("the median row", "typical of benign")):
+    """Two numbers at most of which have no end, and a category; the class changes at 0."""
+    places = (-INF, *(float(each) for each in range(-30, 31)), INF)
+    columns = [WhatIfColumn(name, "mm", places, (), -5.0, 5.0) for name in names]
+    columns.append(WhatIfColumn("ward", "", (0.0, 1.0, 2.0), ("icu", "surgery", "other"), 0.0, 2.0))
+
+    def curve(column):
+        count = len(column.values)
+        label = tuple((index > count // 2) % classes for index in range(count))
+        sure = tuple(0.5 + abs(index - count // 2) / count for index in range(count))
+        guarded = tuple(0.5 if index in (0, count - 1) else each for index, each in enumerate(sure))
+        return WhatIfCurve(label, sure, guarded)
+
+    rows = tuple(
+        WhatIfRow(title, (*[4.0] * len(names), 1.0), 1, 0.56, 0.56, tuple(map(curve, columns)))
+        for title in titles
+    )
+    return WhatIf(tuple(columns), rows)
+
+
+def flip(name, half, *, kind="numeric", exact=True):
+    quantiles = () if kind == "categorical" else (0.1 * half, 0.5 * half, half, INF)
+    low, high = (half, half) if exact else (0.5 * half, INF)
+    return Flip(
+        name, "mm", kind, 40, estimate(0.9), estimate(0.2), Middle(half, low, high), quantiles,
+        Middle(2 * half, 2 * low, 2 * high), exact,
+    )  # fmt: skip
+
+
+FLIPS = (
+    flip("mean radius", 0.4),
+    flip("mean texture", 12.5, exact=False),
+    flip("mean area", INF),
+    flip("ward", NAN, kind="categorical"),
+)
 
 
 def grid(values):
@@ -308,6 +351,8 @@ def tabular(seed=0, *, members=1, guard=True):
                   OutSet("uniform noise", "noise.npz", 2000, 0.997, 0.95)),
         pictures=(),
         collapses=(),
+        flips=FLIPS,
+        what_if=what_if(),
         remedies=REMEDIES,
         guard=GUARD if guard else None,
         provenance=PROVENANCE,
@@ -383,7 +428,7 @@ def images():
         families=(family(rng, "scaled images", "Images, made ever brighter", 1.0, classes),
                   family(rng, "noise", "Uniform noise, made ever brighter",
                          estimate(0.991, 0.004), classes)),
-        features=(), surfaces=(), pictures=pictures, guard=None,
+        features=(), surfaces=(), pictures=pictures, guard=None, flips=(), what_if=None,
         rays=tuple(each.ray for each in pictures),
     )  # fmt: skip
 
@@ -410,7 +455,7 @@ def regressor():
         data=replace(base.data, features=8, class_counts={}),
         features=features,
         health=Health(506, numbers),
-        detection=(), out_sets=(), surfaces=(), guard=None,
+        detection=(), out_sets=(), surfaces=(), guard=None, flips=(), what_if=None,
         collapses=tuple(
             Collapse(name, side, float(rng.random()), float(rng.normal()), float(rng.random()))
             for name in names for side in ("down", "up")
@@ -457,6 +502,13 @@ def hostile():
     return replace(
         base,
         warnings=HOSTILE,
+        flips=tuple(flip(name, NAN) for name in HOSTILE),
+        what_if=WhatIf(
+            (WhatIfColumn(first, HOSTILE[1], (NAN, 1.0, INF), (), NAN, INF),
+             WhatIfColumn(HOSTILE[3], "", (0.0,), (HOSTILE[0],), 0.0, 0.0)),
+            (WhatIfRow(first, (NAN, 7.0), 99, NAN, NAN, (
+                WhatIfCurve((-1, 99, 0), (NAN, 0.5, INF), ()), WhatIfCurve((3,), (0.5,)))),),
+        ),
         verdict=Verdict(None, NAN, first, NAN, NAN, first),
         model=replace(base.model, source=first, classes=HOSTILE, notes=HOSTILE, inputs=()),
         data=replace(base.data, source=first, class_counts={first: 3}, missing={first: 1},
@@ -491,7 +543,7 @@ def bare():
     return replace(
         base,
         families=(), features=(), curve_steps=(), rays=(), surfaces=(), health=None,
-        detection=(), out_sets=(), remedies=(), guard=None,
+        detection=(), out_sets=(), remedies=(), guard=None, flips=(), what_if=None,
         data=replace(base.data, class_counts={}, missing={}, constant=()),
     )  # fmt: skip
 

@@ -232,6 +232,35 @@ def test_surfaces_answer_to_pointer_and_keyboard(visit, browser):
     assert "mean concavity" in canvas.get_attribute("aria-label")
 
 
+def test_a_row_can_be_tried_with_one_column_moved(visit):
+    from selenium.webdriver.support.select import Select
+
+    page = visit("tabular")
+    sliders, told = page.all(".what-if input"), page.all(".what-if output")
+    assert len(sliders) == 6
+    assert told[0].text.startswith("4 mm: malignant, 56.3%; with the guard 56.3%")
+    assert told[5].text.startswith("surgery: benign")
+    # To the end: infinity, where the guard says that it cannot know.
+    sliders[0].send_keys("\ue010")
+    assert told[0].text.startswith("∞: malignant")
+    assert told[0].text.endswith("with the guard 50%")
+    assert "mean radius ∞" in page.one("#what-if-now").text
+    sliders[1].send_keys("\ue011")
+    assert told[1].text.startswith("\N{MINUS SIGN}∞: benign")
+    assert "flipped" in page.all(".what-if")[1].get_attribute("class")
+    # The first is back in its place: one column at a time.
+    assert told[0].text.startswith("4 mm: malignant")
+    page.one("#what-if-reset").click()
+    assert page.one("#what-if-now").text.startswith("As it is: malignant")
+    Select(page.one("#what-if-row")).select_by_visible_text("typical of benign")
+    assert len(page.all(".what-if svg path")) > 10
+    paper = page.run(
+        "return [...document.styleSheets].some((sheet) => [...sheet.cssRules].some("
+        "(rule) => rule.media?.mediaText === 'print' && rule.cssText.includes('.what-if input')))"
+    )
+    assert paper
+
+
 def test_values_under_the_pointer_are_those_of_the_grid(visit):
     page = visit("tabular")
     canvas = page.one("#surface-canvas")

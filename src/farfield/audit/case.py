@@ -139,6 +139,7 @@ def open_case(
         high=summary.high.reshape(-1),
         mean=summary.mean.reshape(-1),
         std=summary.std.reshape(-1),
+        count=summary.count,
     )
     case = Case(settings, loaded, source, data, others, subject, rng, pairs, **rest)
     case.warnings.extend(crosscheck(loaded.original, subject, source))

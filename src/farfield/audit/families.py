@@ -79,8 +79,7 @@ def axes(subject: Subject) -> FamilyRays | None:
     """Both ends of every feature that has no bound there, from the median row: exact."""
     ends = [
         (feature.places[0], sign)
-        for feature in subject.moving
-        if not feature.categorical
+        for feature in subject.numbers
         for sign, bound in ((-1.0, feature.low), (1.0, feature.high))
         if np.isinf(bound)
     ]

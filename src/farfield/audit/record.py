@@ -32,6 +32,7 @@ from farfield.audit.fields import (
     Surface,
     Task,
     Verdict,
+    WhatIf,
 )
 from farfield.audit.findings import KINDS
 from farfield.audit.findings.finding import Finding
@@ -63,6 +64,7 @@ class Audit:
         features: One entry per feature, in the order of the columns; empty for images.
         curve_steps: The signed distances of every feature's ``curve``, in standard deviations.
         flips: How little of a column changes the class, those that need least first.
+        what_if: Typical rows with one column moved at a time; ``None`` for images and regressors.
         entry_errors: What errors of data entry do; ``None`` for images and regressors.
         rays: Rays through to infinity.
         surfaces: Two features at a time.
@@ -92,6 +94,7 @@ class Audit:
     features: tuple[Feature, ...] = ()
     curve_steps: tuple[float, ...] = ()
     flips: tuple[Flip, ...] = ()
+    what_if: WhatIf | None = None
     entry_errors: EntryErrors | None = None
     rays: tuple[Ray, ...] = ()
     surfaces: tuple[Surface, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +68,12 @@ def smallest_flip(
         if evidence == "exact":
             require_piecewise_affine(case.subject.network, "a walk along columns")
         rows = np.asarray(case.source.read(np.float64).X)
-        return flips_of(case, rows, case.subject.moving, level)
+        return flips_of(case, rows, [_as_number(each) for each in case.subject.moving], level)
+
+
+def _as_number(column: TableColumn) -> TableColumn:
+    """What is 0 and 1 in some rows may well be a number."""
+    return replace(column, binary=False, low=-math.inf, high=math.inf) if column.binary else column
 
 
 def flips_of(

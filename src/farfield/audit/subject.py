@@ -44,6 +44,7 @@ class Subject:
         high: ``(inputs,)`` largest value.
         mean: ``(inputs,)`` mean over all rows.
         std: ``(inputs,)`` standard deviation over all rows.
+        count: How many rows that were.
     """
 
     model: Network | BlackBox
@@ -56,6 +57,7 @@ class Subject:
     high: Floats
     mean: Floats
     std: Floats
+    count: int = 0
 
     @property
     def exact(self) -> bool:
@@ -112,11 +114,17 @@ class Subject:
 
     @cached_property
     def centre(self) -> Floats:
-        """The median row; of a one-hot block, its most frequent category."""
-        flat = self.rows.reshape(len(self.rows), -1)
+        """The median row; of a category its most frequent value."""
+        return self.typical(self.rows)
+
+    def typical(self, rows: Floats) -> Floats:
+        """The median of some rows; of a category their most frequent value."""
+        flat = rows.reshape(len(rows), -1)
         median = np.median(flat, axis=0)
         for feature in self.moving:
-            if feature.categorical:
+            if feature.binary:
+                median[feature.places[0]] = np.round(median[feature.places[0]])
+            elif feature.categorical:
                 block = list(feature.places)
                 median[block] = 0.0
                 median[block[int(flat[:, block].sum(axis=0).argmax())]] = 1.0
@@ -126,10 +134,25 @@ class Subject:
     def is_free(self) -> NDArray[np.bool_]:
         """``(inputs,)`` columns that may grow without bound on both sides."""
         free = np.ones(int(np.prod(self.rows.shape[1:])), dtype=bool)
+        numbers = {feature.name for feature in self.numbers}
         for feature in self.moving:
-            if feature.categorical or np.isfinite([feature.low, feature.high]).any():
+            bounded = np.isfinite([feature.low, feature.high]).any()
+            if feature.name not in numbers or bounded:
                 free[list(feature.places)] = False
         return free
+
+    @cached_property
+    def numbers(self) -> list[TableColumn]:
+        """Columns that are moved as numbers: no categories, and none that holds one value only.
+
+        If all of them hold one value only, as in a single row, nothing is known of any.
+        """
+        numeric = [feature for feature in self.moving if not feature.discrete]
+        places = [feature.places[0] for feature in numeric]
+        varies = self.low[places] < self.high[places]
+        if not varies.any():
+            return numeric
+        return [feature for feature, moves in zip(numeric, varies, strict=True) if moves]
 
     @cached_property
     def piecewise(self) -> bool:
@@ -182,7 +205,7 @@ class Subject:
 
     def by_effect(self, rng: np.random.Generator) -> list[TableColumn]:
         """Numeric features, by the mean change of ``p`` when they are shuffled, largest first."""
-        numeric = [feature for feature in self.moving if not feature.categorical]
+        numeric = self.numbers
         tried = numeric[:MOST_SHUFFLED]
         numbers = self.centre.size * max(1, len(tried))
         rows = self.spread(int(np.clip(MOST_NUMBERS // numbers, FEWEST_ROWS, MOST_ROWS)))

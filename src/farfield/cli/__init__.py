@@ -20,6 +20,7 @@ from farfield.cli.explain import explain
 from farfield.cli.guard import guard
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
+from farfield.cli.schema import schema
 from farfield.cli.train import train
 from farfield.cli.verify import verify
 from farfield.errors import FarfieldError
@@ -32,7 +33,7 @@ def farfield() -> None:
     """Say exactly what a classifier does far away from its data."""
 
 
-for command in (demo, audit, explain, diff, guard, verify, train, report, reproduce):
+for command in (demo, audit, explain, diff, guard, verify, train, schema, report, reproduce):
     farfield.add_command(command)
 
 

@@ -12,6 +12,7 @@ from farfield.data.frames import RawColumns
 from farfield.data.image_files import CIFAR10_CLASSES, read_idx
 from farfield.data.image_source import ImageSource, open_images
 from farfield.data.images import Images, read_images, to_gray_28
+from farfield.data.proposal import propose_schema
 from farfield.data.schema import FeatureSchema, LabelSchema, Schema, parse_schema, read_schema
 from farfield.data.source import Expected, Rows, Source
 from farfield.data.sources import open_data
@@ -36,6 +37,7 @@ __all__ = [
     "open_images",
     "open_table",
     "parse_schema",
+    "propose_schema",
     "read_idx",
     "read_images",
     "read_schema",

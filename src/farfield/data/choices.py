@@ -65,6 +65,14 @@ class Choices:
             return dict(self.schema.blocks)
         return {column.name: column.sources for column in self.like if column.sources}
 
+    @cached_property
+    def missing_codes(self) -> dict[str, tuple[str, ...]]:
+        """Column to the values that stand for missing."""
+        if self.like is not None:
+            return {column.name: column.codes for column in self.like if column.codes}
+        known = self.schema.features.items()
+        return {name: each.missing for name, each in known if each.missing}
+
     @classmethod
     def of(
         cls,

@@ -35,6 +35,8 @@ class TableColumn:
         fill: What missing values become, or None.
         sources: Columns of the file that are the one-hot code of this category already.
         spaced: Values that a model knows with spaces around them, and how it does.
+        binary: Whether it is a number that is 0 or 1: a category that is one input.
+        codes: Values that stand for missing.
     """
 
     name: str
@@ -48,11 +50,33 @@ class TableColumn:
     fill: Fill | None = None
     sources: tuple[str, ...] = ()
     spaced: tuple[tuple[str, str], ...] = ()
+    binary: bool = False
+    codes: tuple[str, ...] = ()
 
     @property
     def categorical(self) -> bool:
-        """Whether it is moved between values instead of scaled."""
+        """Whether it is a one-hot code."""
         return bool(self.values)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether it is moved between values instead of scaled."""
+        return self.categorical or self.binary
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The values that it is moved between; none for other numbers."""
+        return ("0", "1") if self.binary else self.values
+
+    def put(self, rows: Floats, option: int) -> Floats:
+        """Rows with one of the options."""
+        moved = rows.copy()
+        if self.binary:
+            moved[:, self.places[0]] = float(option)
+        else:
+            moved[:, list(self.places)] = 0.0
+            moved[:, self.places[option]] = 1.0
+        return moved
 
     @property
     def kind(self) -> ColumnKind:

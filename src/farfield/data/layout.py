@@ -1,5 +1,6 @@
 """From what a pass over a table has found to its inputs: places, fills, values, statistics."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from farfield.data.summary import Summary
 from farfield.errors import InputError
 
 _MOST_CATEGORIES = 256
+# Of fewer rows nobody can tell that a number is never but 0 and 1.
+FEWEST_BINARY = 10
 # Numbers collected at a time for medians: 256 MB, or one column if that is more.
 _COLLECTED = 32_000_000
 
@@ -59,10 +62,15 @@ def _column(
     unit, low, high = known.unit or "", known.low, known.high
     if earlier is not None:
         unit, low, high = earlier.unit, earlier.low, earlier.high
+    codes = known.missing or () if earlier is None else earlier.codes
     if found.kinds[name] == "numeric":
-        if found.stored_as[name] == "boolean":
+        binary = _is_binary(name, found, choices, fill) if earlier is None else earlier.binary
+        if binary or found.stored_as[name] == "boolean":
             low, high = max(low, 0.0), min(high, 1.0)
-        return TableColumn(name, (place,), unit, low, high, missing=missing, fill=fill)
+        return TableColumn(
+            name, (place,), unit, low, high,
+            missing=missing, fill=fill, binary=binary, codes=codes,
+        )  # fmt: skip
     words = found.words[name]
     values = known.values if earlier is None else earlier.values
     if values is None:
@@ -81,8 +89,27 @@ def _column(
         counts[values.index(fill)] += missing
     places = tuple(range(place, place + len(values)))
     return TableColumn(
-        name, places, unit, values=values, counts=tuple(counts), missing=missing, fill=fill
+        name,
+        places,
+        unit,
+        values=values,
+        counts=tuple(counts),
+        missing=missing,
+        fill=fill,
+        codes=codes,
     )
+
+
+def _is_binary(name: str, found: Scan, choices: Choices, fill: Fill | None) -> bool:
+    """Whether a column is a category of 0 and 1, unless somebody says that it is a number."""
+    if name not in found.binary or found.rows < FEWEST_BINARY:
+        return False
+    known, at = choices.schema[name], found.numeric.index(name)
+    both = found.moments.low[at] == 0 and found.moments.high[at] == 1
+    told = known.kind == "numeric" or math.isfinite(known.low) or math.isfinite(known.high)
+    block = any(name in members for members in choices.blocks.values())
+    filled = not found.missing[name] or fill in (0.0, 1.0)
+    return bool(both) and not told and not block and filled
 
 
 def _joined(

@@ -57,6 +57,7 @@ class Scan:
         missing: Column to its number of missing values, for all columns.
         first_missing: Column to the first row without a value, from 1.
         stored_as: Column to its type in the file.
+        binary: Columns of numbers that were 0 and 1 only so far.
     """
 
     kinds: dict[str, ColumnKind]
@@ -66,6 +67,7 @@ class Scan:
     missing: dict[str, int] = field(default_factory=dict)
     first_missing: dict[str, int] = field(default_factory=dict)
     stored_as: dict[str, str] = field(default_factory=dict)
+    binary: set[str] = field(default_factory=set)
 
     @property
     def numeric(self) -> list[str]:
@@ -85,6 +87,8 @@ class Scan:
             if self.kinds[name] == "numeric":
                 self._check_finite(column, where)
                 numbers.append(column.values)
+                if name in self.binary and not _is_binary(column.values):
+                    self.binary.remove(name)
             else:
                 self.words.setdefault(name, Words()).add(column, self.rows + 1)
         if numbers:
@@ -127,6 +131,7 @@ def scan(
             kinds = {column.name: _kind(column, wishes.get(column.name)) for column in columns}
             found = Scan(kinds, Moments(list(kinds.values()).count("numeric")))
             found.stored_as = {column.name: column.stored_as for column in columns}
+            found.binary = set(found.numeric)
         if columns and len(columns[0]):
             ready = [prepared(column, found.kinds[column.name]) for column in columns]
             _check_blocks(ready, blocks, found.rows, stream.where)
@@ -134,6 +139,11 @@ def scan(
     if found is None or found.rows == 0:
         raise InputError(f"{stream.where}: there are no data rows. Check that the file is whole.")
     return found
+
+
+def _is_binary(values: NDArray[np.float64]) -> bool:
+    """Whether all numbers that are there are 0 or 1."""
+    return bool(((values == 0) | (values == 1) | np.isnan(values)).all())
 
 
 def batch_rows(columns: int, most: int = 65_536) -> int:

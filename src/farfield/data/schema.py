@@ -8,6 +8,7 @@
     min = 0
     max = 120
     unit = "years"
+    missing = [-1, 999]          # values that mean that there is none
 
     [features.ward]
     kind = "categorical"         # or "numeric", "ignore"
@@ -68,6 +69,7 @@ class FeatureSchema:
         unit: For reading, such as ``"mmol/l"``.
         kind: How it enters the model; None leaves it to the content.
         values: Of a category, in the order of its one-hot code; None takes those that occur.
+        missing: Values that stand for missing, such as -999.
     """
 
     low: Annotated[float, Strict(), Field(validation_alias="min")] = -math.inf
@@ -75,6 +77,7 @@ class FeatureSchema:
     unit: str | None = None
     kind: FeatureKind | None = None
     values: Words | None = None
+    missing: Words | None = None
 
     __pydantic_config__: ClassVar = _STRICT
 
@@ -159,7 +162,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     ...     file = Path(folder) / "schema.toml"
     ...     _ = file.write_text("[features.age]\nmin = 0\nmax = 120\nunit = 'years'\n")
     ...     read_schema(file)["age"]
-    FeatureSchema(low=0.0, high=120.0, unit='years', kind=None, values=None)
+    FeatureSchema(low=0.0, high=120.0, unit='years', kind=None, values=None, missing=None)
     """
     where = Path(path).name
     try:
@@ -184,7 +187,7 @@ def parse_schema(content: Mapping[str, Any], where: str = "schema") -> Schema:
 
 
 _TABLES = ("dataclass_type", "dict_type", "mapping_type")
-_KEYS = {"features": "min, max, unit, kind, values", "label": "column, classes"}
+_KEYS = {"features": "min, max, unit, kind, values, missing", "label": "column, classes"}
 
 
 def _trouble(error: Any) -> str:

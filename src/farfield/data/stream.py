@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
@@ -115,6 +115,43 @@ class MemoryStream(Stream):
         count = max((len(column) for column in columns), default=0)
         for start in range(0, count, rows):
             yield [column[start : start + rows] for column in columns]
+
+
+@final
+class WithoutCodes(Stream):
+    """A table in which some values stand for missing, and are."""
+
+    def __init__(self, stream: Stream, codes: Mapping[str, Sequence[str]]) -> None:
+        self._stream, self._codes = stream, codes
+        self.where, self.names, self.named = stream.where, stream.names, stream.named
+        self.default_label, self.notes = stream.default_label, stream.notes
+
+    def batches(self, rows: int, names: Sequence[str] | None = None) -> Iterator[list[Column]]:
+        """Yield columns, with these values missing."""
+        for columns in self._stream.batches(rows, names):
+            yield [_without(each, self._codes.get(each.name, ())) for each in columns]
+
+
+def without_codes(stream: Stream, codes: Mapping[str, Sequence[str]]) -> Stream:
+    """Take some values of columns for missing.
+
+    >>> column = Column("age", "number", np.array([30.0, 999.0]), "double")
+    >>> ((read,),) = without_codes(MemoryStream([column], "x"), {"age": ["999"]}).batches(2)
+    >>> read.values.tolist()
+    [30.0, nan]
+    """
+    return WithoutCodes(stream, codes) if codes else stream
+
+
+def _without(column: Column, codes: Sequence[str]) -> Column:
+    if column.kind == "other" or not codes:
+        return column
+    if column.kind == "number":
+        numbers = [float(code) for code in codes if is_number(code)]
+        return replace(
+            column, values=np.where(np.isin(column.values, numbers), np.nan, column.values)
+        )
+    return replace(column, values=np.where(positions(column, codes) >= 0, -1, column.values))
 
 
 def check_names(names: Sequence[str], where: str) -> None:

@@ -18,7 +18,7 @@ from farfield.data.layout import lay_out
 from farfield.data.reading import frame_stream, open_stream
 from farfield.data.scan import batch_rows, scan
 from farfield.data.source import Expected, Rows, Source, as_type
-from farfield.data.stream import Column, Stream
+from farfield.data.stream import Column, Stream, some, without_codes
 from farfield.data.summary import Summary
 from farfield.errors import InputError
 from farfield.exact.ray.box import Box
@@ -186,6 +186,7 @@ def _source(
     stream: Stream, choices: Choices, expected: Expected | None, random_state: int
 ) -> TableSource:
     """Go through a table once and describe it, with what is known about the model."""
+    stream = without_codes(stream, choices.missing_codes)
     notes = stream.notes
     if expected is not None:
         choices, further = by_names(stream, choices, expected)
@@ -232,6 +233,12 @@ def _notes(source: TableSource) -> tuple[str, ...]:
         counts = [f"{name!r} ({count:,})" for name, count in source.missing.items()]
         more = f" and {len(counts) - 20} more" if len(counts) > 20 else ""
         notes.append(f"Missing values were filled in {', '.join(counts[:20])}{more}.")
+    binary = [column.name for column in source.columns if column.binary]
+    if binary:
+        notes.append(
+            f"Columns of 0 and 1 only are taken for categories, moved between the two and no "
+            f'further: {some(binary)}. If one is a number, say kind = "numeric" in a schema.'
+        )
     if source.constant:
         more = f" and {len(source.constant) - 20} more" if len(source.constant) > 20 else ""
         names = ", ".join(repr(name) for name in source.constant[:20])

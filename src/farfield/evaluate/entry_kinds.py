@@ -120,6 +120,9 @@ def errors_of(
     if column.categorical:
         yield EntryError("unknown category", column.places, np.zeros_like)
         return
+    if column.binary:
+        yield from _of_binary(column)
+        return
     numbers = values[:, 0]
     units = dict(_units(column))
     taken = {pair.factor for pair in units.values() if pair.shift == 0}
@@ -142,6 +145,14 @@ def errors_of(
             (*column.places, *neighbour.places),
             lambda own: own[:, ::-1],
         )
+
+
+def _of_binary(column: TableColumn) -> Iterator[EntryError]:
+    """0 and 1 coded as 1 and 2, and codes that are neither."""
+    yield _numeric(column, "coded 1 and 2", lambda own: own + 1)
+    for name, value in SENTINELS.items():
+        if value not in (0, 1):
+            yield _numeric(column, name, _always(value))
 
 
 def _numeric(column: TableColumn, name: str, wrong: Callable[[Floats], Floats]) -> EntryError:
@@ -223,5 +234,5 @@ def _without_point(read: Read) -> Callable[[Floats], Floats]:
 
 def neighbours(columns: Sequence[TableColumn]) -> dict[str, TableColumn]:
     """Each column of numbers to the next one."""
-    numeric = [each for each in columns if not each.categorical]
+    numeric = [each for each in columns if not each.discrete]
     return {one.name: other for one, other in pairwise(numeric)}

@@ -99,17 +99,17 @@ def smallest_changes(
     exact, ways = np.ones(shape, dtype=bool), np.full((*shape, 2), np.nan)
     before = ask(rows)
     seeker = _Seeker(model, Asker(ask, rows, before, scale, level))
-    numeric = [at for at, column in enumerate(columns) if not column.categorical]
+    numeric = [at for at, column in enumerate(columns) if not column.discrete]
     if numeric and len(rows):
         found = seeker.numbers([columns[at] for at in numeric])
         change[:, numeric], sure[:, numeric] = found.change, found.sure
         label[:, numeric], exact[:, numeric] = found.label, found.exact
         ways[:, numeric] = found.ways
     for at, column in enumerate(columns):
-        if column.categorical and len(rows):
+        if column.discrete and len(rows):
             change[:, at], sure[:, at], label[:, at], choice[:, at] = seeker.category(column)
     names = tuple(column.name for column in columns)
-    values = tuple(tuple(column.values) for column in columns)
+    values = tuple(column.options for column in columns)
     return SmallestFlip(names, change, sure, label, choice, values, ways, exact, level)
 
 
@@ -184,16 +184,14 @@ class _Seeker:
 
     def category(self, column: TableColumn) -> tuple[Floats, Floats, Any, Any]:
         """Every other value of a category: whether one flips, or makes sure, and which."""
-        count, block = len(self.asker.rows), list(column.places)
+        count = len(self.asker.rows)
         own = self.asker.before.argmax(axis=1)
         best = np.full(count, -1.0)
         label, choice = np.full(count, -1), np.full(count, -1)
         highest = self.asker.before.max(axis=1)
         change, sure = np.full(count, np.inf), np.where(highest >= self.asker.level, 0.0, np.inf)
-        for index in range(len(column.values)):
-            moved = self.asker.rows.copy()
-            moved[:, block] = 0.0
-            moved[:, block[index]] = 1.0
+        for index in range(len(column.options)):
+            moved = column.put(self.asker.rows, index)
             p = np.concatenate([self.asker.ask(moved[part]) for part in self.asker.blocks(count)])
             here, confidence = p.argmax(axis=1), p.max(axis=1)
             better = (here != own) & (confidence > best)

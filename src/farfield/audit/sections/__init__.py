@@ -23,6 +23,7 @@ from farfield.audit.sections import (
     pictures,
     rays,
     surfaces,
+    what_if,
 )
 
 Fields = dict[str, Any]
@@ -53,6 +54,7 @@ PARTS = (
     Part("detection", lambda case: case.classifies, detection.compute),
     Part("guard", lambda case: case.wants_guard, guard.compute),
     Part("entry errors", _classifies_tables, entry_errors.compute),
+    Part("what if", _classifies_tables, what_if.compute),
     Part("health", lambda _: True, health.compute),
     Part("rays", _classifies_tables, rays.compute),
     Part("arithmetic", _classifies_tables, arithmetic.compute),

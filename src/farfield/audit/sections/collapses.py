@@ -25,7 +25,7 @@ def compute(case: Case) -> dict[str, Any]:
     rows = subject.spread(ROWS)
     found = []
     for feature in subject.moving:
-        if feature.categorical:
+        if feature.discrete:
             continue
         for sign, bound in ((-1.0, feature.low), (1.0, feature.high)):
             if np.isfinite(bound):

@@ -20,6 +20,6 @@ def compute(case: Case) -> dict[str, Any]:
 
 def _columns(case: Case) -> list[TableColumn]:
     """Numbers that move the model most, and categories, those with many values first."""
-    categories = [each for each in case.subject.moving if each.categorical]
-    categories.sort(key=lambda each: -len(each.values))
+    categories = [each for each in case.subject.moving if each.discrete]
+    categories.sort(key=lambda each: -len(each.options))
     return [*case.telling[:COLUMNS], *categories[:COLUMNS]]

@@ -74,7 +74,7 @@ def table(
 ) -> tuple[Feature, ...]:
     """Describe every feature, moved from rows."""
     count = max(1, len(subject.moving))
-    numeric = [feature for feature in subject.moving if not feature.categorical]
+    numeric = subject.numbers
     size = max(1, BLOCK // (subject.centre.size * 2 * (len(rows) + 1)))
     found: dict[str, Feature] = {}
     for first in range(0, len(numeric), size):
@@ -85,8 +85,10 @@ def table(
         advance((first + len(block)) / count)
     found |= _with_curves(subject, numeric, found)
     for feature in subject.moving:
-        if feature.categorical:
+        if feature.discrete:
             found[feature.name] = _categorical(subject, feature, rows)
+        elif feature.name not in found:
+            found[feature.name] = _constant(subject, feature)
     advance(1.0)
     return tuple(found[feature.name] for feature in subject.moving)
 
@@ -140,16 +142,40 @@ def _curves(subject: Subject, block: list[TableColumn]) -> Tensor:
     return p.amax(dim=-1).reshape(len(block), len(steps))
 
 
+def _constant(subject: Subject, feature: TableColumn) -> Feature:
+    """A column that holds one value only is not moved."""
+    place = feature.places[0]
+    value = float(subject.low[place])
+    return Feature(
+        name=feature.name,
+        kind="numeric",
+        unit=feature.unit,
+        low=value,
+        high=value,
+        mean=value,
+        std=0.0,
+        down=None,
+        up=None,
+        curve=(),
+    )
+
+
+def _counts(subject: Subject, feature: TableColumn) -> tuple[int, ...]:
+    """Rows with each value of a category."""
+    if not feature.binary:
+        return feature.counts
+    ones = round(float(subject.mean[feature.places[0]]) * subject.count)
+    return subject.count - ones, ones
+
+
 def _categorical(subject: Subject, feature: TableColumn, rows: Floats) -> Feature:
     """Move every sampled row to each category in turn."""
-    block = list(feature.places)
     before = subject.model.probabilities(rows).mean(dim=0)
     values = []
-    for index, (value, count) in enumerate(zip(feature.values, feature.counts, strict=True)):
-        moved = rows.copy()
-        moved[:, block] = 0.0
-        moved[:, block[index]] = 1.0
-        after = subject.model.probabilities(moved).mean(dim=0)
+    for index, (value, count) in enumerate(
+        zip(feature.options, _counts(subject, feature), strict=True)
+    ):
+        after = subject.model.probabilities(feature.put(rows, index)).mean(dim=0)
         values.append(
             Value(
                 value=value,

@@ -36,7 +36,7 @@ LEVEL = 0.95
 
 def walked_rows(subject: Subject) -> int | None:
     """From how many rows a model is walked along every column; ``None`` if from none."""
-    count = sum(not column.categorical for column in subject.moving)
+    count = len(subject.numbers)
     if not 0 < count <= COLUMNS or not is_walkable(subject):
         return None
     cost = sum(len(group.members) * _ray(group, subject) for group in subject.network.groups)
@@ -69,8 +69,8 @@ def look(case: Case, rows: Floats) -> tuple[SmallestFlip, Floats] | None:
         rows: To start from, if the model is walked.
     """
     subject = case.subject
-    categories = [each for each in subject.moving if each.categorical][:CATEGORIES]
-    numeric: Sequence[TableColumn] = [each for each in subject.moving if not each.categorical]
+    categories = [each for each in subject.moving if each.discrete][:CATEGORIES]
+    numeric: Sequence[TableColumn] = subject.numbers
     if walked_rows(subject) is None:
         numeric, rows = case.telling[:ASKED_COLUMNS], subject.spread(ASKED_ROWS)
     columns = [*numeric, *categories]
@@ -101,7 +101,7 @@ def _flip(
     flips = within = np.isfinite(sizes)
     half = certain = Middle(math.nan, math.nan, math.nan)
     quantiles: tuple[float, ...] = ()
-    if not column.categorical:
+    if not column.discrete:
         within = sizes <= subject.scale[column.places[0]]
         half, certain = _half(sizes, exhausted), _half(sure, exhausted)
         quantiles = tuple(order_statistics(torch.from_numpy(sizes)[None], QUANTILES)[0].tolist())
@@ -114,7 +114,7 @@ def _flip(
     return Flip(
         column=column.name,
         unit=column.unit,
-        kind="categorical" if column.categorical else "bounded" if bounded else "numeric",
+        kind="categorical" if column.discrete else "bounded" if bounded else "numeric",
         rows=len(sizes),
         ever=share(flips),
         within=share(within),

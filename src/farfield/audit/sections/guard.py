@@ -93,7 +93,7 @@ def _features(
 ) -> tuple[GuardedFeature, ...]:
     """Every numeric feature, down and up."""
     known = {feature.name: feature for feature in table}
-    moving = [each for each in subject.moving if each.name in known and not each.categorical]
+    moving = [each for each in subject.numbers if each.name in known]
     if not moving:
         return ()
     places = np.array([each.places[0] for each in moving])

@@ -77,6 +77,7 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
             if not tabular
             else "The audit holds no features.",
         ),
+        ("what_if", "What if", audit.what_if, ""),
         ("flips", "Smallest changes", audit.flips, ""),
         (
             "entry_errors",

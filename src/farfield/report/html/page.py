@@ -40,7 +40,7 @@ from farfield.report.html.payload import payload
 if TYPE_CHECKING:
     from farfield.audit.record import Audit
 
-SCRIPTS = ("page.js", "table.js", "ray.js", "surface.js")
+SCRIPTS = ("page.js", "table.js", "ray.js", "what_if.js", "surface.js")
 PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 # Smaller than this nothing is left to leave out.
 SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)

@@ -39,9 +39,45 @@ def payload(audit: Audit, shown: Iterable[int], limits: Limits) -> str:
             str(index): detail(audit.features[index - 1], audit, limits) for index in shown
         },
         "rays": [_ray(each, audit, limits) for each in shown_rays(audit, limits)],
+        "whatIf": what_if(audit, limits),
         "surfaces": [_surface(each, audit, limits) for each in shown_surfaces(audit, limits)],
     }
     return embedded(data)
+
+
+def what_if(audit: Audit, limits: Limits) -> dict[str, Any] | None:
+    """Rows and columns that can be moved; fewer if the page would be too large."""
+    found = audit.what_if
+    if found is None:
+        return None
+    columns = max(1, limits.rays // 3)
+    return {
+        "columns": [
+            {
+                "name": _name(each.name),
+                "unit": _name(each.unit) if each.unit else "",
+                "values": [_number(value) for value in each.values],
+                "options": [_name(option) for option in each.options],
+                "data": [_number(each.low), _number(each.high)],
+            }
+            for each in found.columns[:columns]
+        ],
+        "rows": [
+            {
+                "title": _name(row.title),
+                "values": [_number(value) for value in row.values[:columns]],
+                "curves": [
+                    {
+                        "label": list(curve.label),
+                        "confidence": [_number(value) for value in curve.confidence],
+                        "guarded": [_number(value) for value in curve.guarded],
+                    }
+                    for curve in row.curves[:columns]
+                ],
+            }
+            for row in found.rows[: max(1, limits.rays // 6)]
+        ],
+    }
 
 
 def embedded(data: object) -> str:
