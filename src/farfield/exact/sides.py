@@ -245,9 +245,11 @@ class SideDomain(Generic[G]):
         raise unused(operation)
 
     def row_function(self, value: Sided[G], function: RowFunction) -> Sided[G]:
-        """A limit of something that moves, or only approaches, may be met from either side."""
+        """A limit that is only approached may be met from either side."""
         result = self.inner.row_function(value.value, function)
-        unsure = (self.inner.motion(value.value) != 0) | value.over | value.under
+        unsure = value.over | value.under
+        if not function.arrives:
+            unsure = unsure | (self.inner.motion(value.value) != 0)
         shape = (unsure.shape[0], *result.shape[1:])
         sides = unsure.any(dim=1, keepdim=True).expand(shape)
         return _sided(result, sides, sides)

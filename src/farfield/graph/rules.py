@@ -252,9 +252,11 @@ class RowFunction:
 
     Attributes:
         shares: Whether the outputs are always a distribution, or a single one a share of it.
+        arrives: Whether :meth:`settles` is finite on every ray.
     """
 
     shares: bool = False
+    arrives: bool = False
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""

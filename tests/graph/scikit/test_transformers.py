@@ -87,6 +87,12 @@ def test_pipelines_say_what_they_say(name, table):
     referee(model, table[0], size=1e30 if "straight" not in name else 1e15)
 
 
+def test_a_threshold_at_the_very_end_of_quantiles_is_met_exactly(table):
+    rows, labels = table
+    model = make_pipeline(QuantileTransformer(n_quantiles=9), Binarizer(), LogisticRegression())
+    referee(model.fit(rows, labels), rows, far=1e6)
+
+
 @pytest.mark.parametrize("encode", ["ordinal", "onehot-dense"])
 def test_bins_at_their_very_edges(encode, table):
     rows, labels = table

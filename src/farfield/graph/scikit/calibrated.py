@@ -35,6 +35,8 @@ class Interpolation(RowFunction):
         heights: ``(points,)``.
     """
 
+    arrives = True
+
     def __init__(self, at: Any, heights: Any) -> None:
         self.at, self.heights = (np.array(each, dtype=np.float64) for each in (at, heights))
 

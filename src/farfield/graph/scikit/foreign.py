@@ -63,6 +63,8 @@ class FlatCurves(RowFunction):
         high: ``(columns,)`` where they cease to.
     """
 
+    arrives = True
+
     def __init__(self, model: Any, low: Any, high: Any) -> None:
         self.model = unnamed(model)
         self.low = torch.as_tensor(np.array(low, dtype=np.float64))
