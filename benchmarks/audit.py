@@ -52,6 +52,21 @@ def measure() -> dict[str, Any]:
 def _table(
     home: Path, rng: np.random.Generator, rows: int, width: int, hidden: tuple[int, ...], name: str
 ) -> dict[str, float]:
+    X, y = write_table(home / f"{name}.parquet", rng, rows, width)
+    torch.manual_seed(0)
+    sizes = (width, *hidden)
+    layers: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.Linear(sizes[-1], 2))
+    save_model(model, X, y, home / f"{name}.pt2")
+    return _run(home, name, "--data", home / f"{name}.parquet", "--label", "y")
+
+
+def write_table(
+    path: Path, rng: np.random.Generator, rows: int, width: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Write normal columns and a label, and return them."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -60,16 +75,14 @@ def _table(
     X = rng.standard_normal((rows, width), dtype=np.float32)
     columns: dict[str, Any] = {f"f{k}": X[:, k] for k in range(width)}
     columns["y"] = (X[:, 0] + X[:, 1] * X[:, 2] > 0.3).astype(int)
-    parquet.write_table(pyarrow.table(columns), home / f"{name}.parquet", row_group_size=50_000)
-    torch.manual_seed(0)
-    sizes = (width, *hidden)
-    layers: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    model = nn.Sequential(*layers, nn.Linear(sizes[-1], 2))
-    _fit(model, torch.from_numpy(X[:10_000]), torch.from_numpy(columns["y"][:10_000]))
-    _save(model, torch.zeros(2, width), home / f"{name}.pt2")
-    return _run(home, name, "--data", home / f"{name}.parquet", "--label", "y")
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=50_000)
+    return torch.from_numpy(X), torch.from_numpy(columns["y"])
+
+
+def save_model(model: nn.Module, X: torch.Tensor, y: torch.Tensor, path: Path) -> None:
+    """Train a little on the first rows, and save."""
+    _fit(model, X[:10_000], y[:10_000])
+    _save(model, torch.zeros(2, X.shape[1]), path)
 
 
 def _fit(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> None:

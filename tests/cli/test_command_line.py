@@ -1,5 +1,6 @@
 """The command line: quick help, the demo, errors in one line."""
 
+import os
 import subprocess
 import sys
 
@@ -80,3 +81,15 @@ def test_refusals_end_with_two(tmp_path, row, attempt):
     out = tmp_path / "model.safetensors"
     done = run("train", "relu", "--data", str(data), "--label", "y", "-o", str(out))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_threads_wait_asleep_unless_somebody_says_otherwise(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["farfield", "--version"])
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back afterwards
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setenv("KMP_BLOCKTIME", "200")
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "26")
+    with pytest.raises(SystemExit):
+        main()
+    assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    assert os.environ["KMP_BLOCKTIME"] == "200"

@@ -6,6 +6,7 @@ Commands import PyTorch when they run, so that ``farfield --help`` answers at on
 from __future__ import annotations
 
 import io
+import os
 import sys
 import traceback
 from typing import NoReturn
@@ -37,12 +38,19 @@ for command in (demo, audit, explain, diff, guard, verify, train, schema, report
     farfield.add_command(command)
 
 
+# How threads of the libraries below us wait for one another: asleep. Spinning, they take the time
+# of whatever else runs, and on a busy machine of one another; read when a library is loaded.
+ASLEEP = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
+
+
 def main() -> None:
     """Run the command line.
 
     Exit codes: 0 done, 1 an audit failed its threshold or a budget, 2 bad usage or input, 3 a
     defect of farfield itself, 130 interrupted.
     """
+    for name, value in ASLEEP.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows another in its place.
         if isinstance(stream, io.TextIOWrapper):

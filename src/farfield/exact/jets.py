@@ -140,7 +140,7 @@ class JetDomain(Undivided, ABC):
         above = [self.exceeds(parts, float(threshold)) for threshold in pieces.thresholds]
         self.note_pieces(parts, pieces, above)
         if is_relu(pieces):
-            return self.jet(parts * above[0])
+            return self.jet(parts * above[0].to(parts))
         slope, intercept = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
         for index, over in enumerate(above, start=1):
             slope = torch.where(over, self.number(pieces.slopes[index]), slope)

@@ -14,8 +14,8 @@ import numpy as np
 
 from farfield.exact.planar.polygons import Floats, Integers, Mask, Polygons, halves, join, signed
 
-# How many numbers a test of all lines on all polygons may hold at a time.
-BLOCK = 1 << 21
+# How many numbers a test of all lines on all polygons may hold at a time: what fits into a cache.
+BLOCK = 1 << 16
 UNLIMITED = 1 << 62
 OpenPairs = Callable[[Floats, Integers, Integers], Mask]
 Divide = Callable[[Polygons, Integers], tuple[Polygons, Integers]]

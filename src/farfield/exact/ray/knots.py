@@ -164,10 +164,11 @@ class Refinement:
         if ends:
             parts[:ends], parts[-ends:] = trace.slope, trace.intercept
         fine = parts[ends : ends + len(self.grid.t)]
-        fine[self.positions] = knots
+        fine.index_copy_(0, self.positions, knots)
         after = (self.left + 1).clamp(max=len(knots) - 1)
         weight = self.weight.reshape(-1, *[1] * (knots.ndim - 1))
-        fine[self.rows] = torch.lerp(knots[self.left], knots[after], weight)
+        between = knots.index_select(0, self.left)
+        fine.index_copy_(0, self.rows, between.lerp_(knots.index_select(0, after), weight))
         if ends and len(self.beyond):
             left, rows = self.left[self.beyond], self.rows[self.beyond]
             step = self.grid.t[rows] - self.old.t[left]
