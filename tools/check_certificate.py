@@ -199,7 +199,8 @@ def run_graph(classes, graph, rows):
     if not added and any(own in node.input for node in graph["nodes"] if node not in nodes):
         raise BrokenPromise("a node goes around the guard")
     makers = [node for node in graph["nodes"] if scores in node.output]
-    if makers != nodes[-1:] or graph["outputs"][len(graph["outputs"]) - len(added) :] != added:
+    ends = graph["outputs"][len(graph["outputs"]) - len(added) :]
+    if makers != nodes[-1:] or ends != added or record["classes"] != classes:
         raise BrokenPromise("the scores do not come from the guard")
     names, found = record["inputs"], np.zeros(len(rows))
     fed = {name: rows[:, [place]] for place, name in enumerate(names)}
@@ -220,8 +221,7 @@ def run_graph(classes, graph, rows):
             if single and not added:
                 p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], 1)
             p = softmax(p) if logits and not added else p
-        p = np.where(values[added[0]], 1.0, p.max(axis=1)) if added else p.max(axis=1)
-        found = np.maximum(found, p)
+        found = np.maximum(found, np.where(values[added[0]], 1.0, p.max(1)) if added else p.max(1))
     return found
 
 

@@ -170,6 +170,16 @@ def test_a_claim_that_was_made_stronger_fails(checker, folder, tmp_path, name):
         assert fails(checker, rewritten(folder / name, tmp_path, change)), field
 
 
+@pytest.mark.parametrize("name", [each for each in INNER if each.endswith(".onnx")])
+def test_fewer_classes_than_the_file_has_fail(checker, folder, tmp_path, name):
+    """A weaker claim, but of another file."""
+
+    def change(certificate, _):
+        certificate["classes"] -= 1
+
+    assert fails(checker, rewritten(folder / name, tmp_path, change))
+
+
 @pytest.mark.parametrize("name", ["numbers.safetensors", *INNER])
 def test_a_view_that_was_changed_in_the_certificate_fails(checker, folder, tmp_path, name):
     for field in ("name", "threshold", "width"):
