@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.guard.coordinates import Linear, Principal
-from farfield.guard.first_look import First, first_of, places_of
+from farfield.guard.first_look import WORTH, First, first_of, places_of
 from farfield.guard.shapes import (
     Bools,
     Ellipsoids,
@@ -77,6 +77,10 @@ class Compared:
         return held
 
 
+# Everything that has to hold a row.
+Way = tuple[Compared, ...]
+
+
 @dataclass(frozen=True)
 class Screen:
     """The quick look at a covered set.
@@ -85,12 +89,12 @@ class Screen:
         ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
             looked at; each ``(columns,)``.
         first: One ball or ellipsoid of every view, where these hold most rows.
-        whole: All of them.
+        whole: All of them; rows are sure by one of several ways.
     """
 
     ends: Mapping[int, tuple[Singles, Singles]]
     first: First | None
-    whole: tuple[Compared, ...]
+    whole: tuple[Way, ...]
 
     def certain(self, row: NDArray[Any]) -> bool:
         """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
@@ -128,10 +132,20 @@ class Screen:
 
     def _whole(self, rows: NDArray[Any]) -> Bools:
         """Whether all views hold rows, ``(rows, columns)``, by any of their balls or ellipsoids."""
-        held = self.whole[0].hold(rows)
-        for each in self.whole[1:]:
-            held &= each.hold(rows)
+        held = _all(self.whole[0], rows)
+        for way in self.whole[1:]:
+            left = np.flatnonzero(~held)
+            if len(left):
+                held[left] = _all(way, rows[left])
         return held
+
+
+def _all(way: Way, rows: NDArray[Any]) -> Bools:
+    """Whether everything that rows are compared with holds them."""
+    held = way[0].hold(rows)
+    for each in way[1:]:
+        held &= each.hold(rows)
+    return held
 
 
 def _parts(count: int, columns: int) -> Iterator[slice]:
@@ -159,23 +173,29 @@ def screen_of(covered: Covered) -> Screen | None:
     return Screen(ends, first, whole)
 
 
-def _looks(
-    covered: Covered, low: Floats, high: Floats
-) -> tuple[First | None, tuple[Compared, ...]]:
-    """The first look, and that at everything."""
+def _looks(covered: Covered, low: Floats, high: Floats) -> tuple[First | None, tuple[Way, ...]]:
+    """The first look, and those at everything."""
     balls, others, reduced = _balls(covered), _others(covered), covered.reduced
     narrow, places = covered.columns <= NARROW, places_of(covered)
     own = Linear.of(covered.whitened, low, high, np.float32 if narrow else np.float64)
     if reduced is None or not others:
         sets = [balls, *others]
         first = first_of(covered.whitened, sets, places, low, high) if narrow else None
-        return first, (Compared(own, tuple(_quick(each, own, places) for each in sets)),)
+        return first, ((Compared(own, tuple(_quick(each, own, places) for each in sets)),),)
     few = Principal.of(reduced, low, high)
     rest = tuple(_quick(each, few, places, few.spread) for each in others)
+    exact = (Compared(few, rest), Compared(own, (_quick(balls, own, places),)))
     inner = balls.within(reduced) if covered.whitened.matrix is None else None
-    if inner is None:
-        return None, (Compared(few, rest), Compared(own, (_quick(balls, own, places),)))
-    return None, (Compared(few, (*rest, _quick(inner, few, places))),)
+    if inner is None or not _worth(inner, covered, places, few.spread):
+        return None, (exact,)
+    return None, ((Compared(few, (*rest, _quick(inner, few, places))),), exact)
+
+
+def _worth(inner: Spheres, covered: Covered, places: Floats, spread: Floats) -> bool:
+    """Whether balls of principal components hold many places, which only a density gives."""
+    if not isinstance(covered.of_inputs[-1], Density):
+        return False
+    return bool((inner.levels(places * spread) <= 0.0).any(axis=1).mean() >= WORTH)
 
 
 def _balls(covered: Covered) -> Spheres:
