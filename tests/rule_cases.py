@@ -14,7 +14,27 @@ W = torch.randn(6, 5, generator=GENERATOR, dtype=torch.float64)
 W3 = torch.randn(4, 3, 2, generator=GENERATOR, dtype=torch.float64)
 KERNEL = torch.randn(2, 3, 3, generator=GENERATOR, dtype=torch.float64)
 POSITIONS = torch.tensor([2, 0, 1])
+NOWHERE = torch.zeros(3, dtype=torch.int64)
 SLOPES = torch.tensor([0.1, -0.5, 2.0], dtype=torch.float64)
+MASK = torch.tensor([True, False, False, True, True])
+ENDS = torch.tensor([-1.0, 0.25, 2.0], dtype=torch.float64)
+GRID = torch.rand(1, 2, 3, 2, generator=GENERATOR, dtype=torch.float64) * 2 - 1
+GRID3 = torch.rand(1, 1, 2, 2, 3, generator=GENERATOR, dtype=torch.float64) * 2 - 1
+
+
+def first_to_zero(x):
+    """Write into a slice."""
+    y = x.clone()
+    y[:, 0] = 0
+    return y
+
+
+def with_some_replaced(x):
+    """Overwrite some columns by numbers, and add to others."""
+    y = x.clone()
+    y[:, :, POSITIONS] = 1.5
+    return torch.cat([y, x.index_add(1, POSITIONS, x)], 1)
+
 
 # operation -> (shape of one row of its input, what forward does with it)
 CASES = {
@@ -62,6 +82,49 @@ CASES = {
     aten.concat.default: ((3,), lambda x: aten.concat([x, x.relu()], 1)),
     aten.stack.default: ((3,), lambda x: torch.stack([x, x.relu()], 1)),
     aten.constant_pad_nd.default: ((2, 3), lambda x: F.pad(x, (1, 2), value=3.5)),
+    aten.unfold.default: ((6,), lambda x: x.unfold(1, 3, 2)),
+    aten.diagonal.default: ((3, 3), lambda x: x.diagonal(1, 1, 2)),
+    aten.gather.default: ((4,), lambda x: x.gather(1, POSITIONS[:2].expand(x.shape[0], -1))),
+    aten.copy.default: ((2, 4), lambda x: F.pad(x, (1, 2), mode="circular")),
+    aten.slice_scatter.default: ((4,), lambda x: torch.slice_scatter(x, -x[:, :2], 1, 1, 3)),
+    aten.diagonal_scatter.default: (
+        (3, 3),
+        lambda x: torch.diagonal_scatter(x, -x[:, 0], 0, 1, 2),
+    ),
+    aten.scatter.src: (
+        (3,),
+        lambda x: W[:1].expand(x.shape[0], 5).scatter(1, POSITIONS.expand(x.shape[0], 3), x),
+    ),
+    aten.scatter.value: ((5,), lambda x: x.scatter(1, POSITIONS.expand(x.shape[0], 3), 2.5)),
+    aten.scatter_add.default: (
+        (3,),
+        lambda x: W[:1].expand(x.shape[0], 5).scatter_add(1, NOWHERE.expand(x.shape[0], 3), x),
+    ),
+    aten.index_put.default: ((3, 5), with_some_replaced),
+    aten.where.self: ((5,), lambda x: torch.where(MASK, x, x.flip(1)) + x.masked_fill(MASK, 2.0)),
+    aten.full_like.default: ((3,), lambda x: torch.cat([x, torch.full_like(x, 2.5)], 1)),
+    aten.nan_to_num.default: ((3,), torch.nan_to_num),
+    aten.cumsum.default: ((3, 4), lambda x: x.cumsum(2)),
+    aten.upsample_bilinear2d.vec: (
+        (1, 3, 2),
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    ),
+    aten._upsample_bilinear2d_aa.default: (
+        (1, 5, 4),
+        lambda x: F.interpolate(x, size=(3, 2), mode="bilinear", antialias=True),
+    ),
+    aten._upsample_bicubic2d_aa.default: (
+        (1, 5, 4),
+        lambda x: F.interpolate(x, size=(3, 2), mode="bicubic", antialias=True),
+    ),
+    aten.grid_sampler_2d.default: (
+        (1, 3, 3),
+        lambda x: F.grid_sample(x, GRID.expand(x.shape[0], -1, -1, -1), align_corners=False),
+    ),
+    aten.grid_sampler_3d.default: (
+        (1, 2, 2, 2),
+        lambda x: F.grid_sample(x, GRID3.expand(x.shape[0], *[-1] * 4), align_corners=False),
+    ),
     aten.neg.default: ((3,), lambda x: -x),
     aten.linear.default: ((5,), lambda x: F.linear(x, W, W[:, 0])),
     aten.addmm.default: ((6,), lambda x: torch.addmm(W[0], x, W, beta=0.5, alpha=2)),
@@ -166,6 +229,16 @@ CASES = {
     aten.max.other: ((5,), lambda x: torch.max(x, x.flip(1))),
     aten.minimum.default: ((3, 5), lambda x: torch.minimum(x, x.flip(2))),
     aten.min.other: ((5,), lambda x: torch.min(x, W[0])),
+    aten.fmax.default: ((5,), lambda x: torch.fmax(x, x.flip(1))),
+    aten.fmin.default: ((5,), lambda x: torch.fmin(x, W[0])),
+    aten.sort.default: ((5,), lambda x: torch.cat([x.sort(1).values, x.sort(1, True)[0]], 1)),
+    aten.sort.stable: ((3, 4), lambda x: x.sort(stable=True, dim=1).values),
+    aten.topk.default: ((5,), lambda x: x.topk(2, 1).values),
+    aten.kthvalue.default: ((5,), lambda x: x.kthvalue(2, 1, keepdim=True).values),
+    aten.median.dim: ((2, 4), lambda x: x.median(2).values),
+    aten.nanmedian.dim: ((2, 4), lambda x: x.nanmedian(2).values),
+    aten.cummax.default: ((5,), lambda x: x.cummax(1).values),
+    aten.cummin.default: ((2, 3), lambda x: x.cummin(1).values),
     stepwise.bend: ((6,), lambda x: (x + 2) * (x > 0)),
     stepwise.choose: ((5,), lambda x: torch.where(x > x.flip(1), 0.5 * x, x.flip(1) - 1)),
 }
@@ -201,6 +274,25 @@ EXTRA = {
     "xor": ((4,), lambda x: ((x > 0) ^ (x.flip(1) >= 0)).to(x.dtype)),
     "sign": ((4,), lambda x: x.sign() + x),
     "heaviside": ((4,), lambda x: torch.heaviside(x, SLOPES[0])),
+    "nearest-places": (
+        (1, 3, 3),
+        lambda x: F.grid_sample(
+            x, GRID.expand(x.shape[0], -1, -1, -1), "nearest", align_corners=True
+        ),
+    ),
+    "corners": (
+        (1, 3, 2),
+        lambda x: F.interpolate(x, size=(4, 4), mode="bilinear", align_corners=True),
+    ),
+    "bicubic": ((1, 3, 2), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic")),
+    "trilinear": ((1, 2, 2, 2), lambda x: F.interpolate(x, scale_factor=2, mode="trilinear")),
+    "framed-circularly": ((1, 2, 3), lambda x: F.pad(x, (1, 1, 1, 1), mode="circular")),
+    "folded": ((4, 9), lambda x: F.fold(x, (4, 4), 2)),
+    "first-to-zero": ((4,), first_to_zero),
+    "lower-triangle": ((3, 3), lambda x: x.tril()),
+    "bins": ((4,), lambda x: x + torch.bucketize(x, ENDS).to(x.dtype)),
+    "bins-from-below": ((4,), lambda x: torch.bucketize(x, ENDS, right=True).to(x.dtype)),
+    "embedded-bins": ((4,), lambda x: F.embedding(torch.bucketize(x, ENDS), W)),
     "einsum-left": ((3,), lambda x: torch.einsum("ij,bj->bi", W[:, :3], x)),
 }
 

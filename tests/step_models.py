@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import farfield as ff
-from farfield.graph.models import _from_reading
+from farfield.graph.assemble import from_reading
 from farfield.graph.reading import Reading, Writer
 from farfield.graph.trees.ensemble import TreeBuilder
 from farfield.graph.trees.traverse import write_trees
@@ -52,4 +52,4 @@ def stumps(columns, splits, link="softmax"):
     writer = Writer(columns)
     out = write_trees(writer, writer.input, builder.build())
     reading = Reading(writer.program(out), writer.constants, link)
-    return _from_reading(reading, None, torch.float64)
+    return from_reading(reading, None, torch.float64)

@@ -12,7 +12,7 @@ import farfield as ff
 from farfield.errors import UnsupportedOperation
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.rational import RationalDomain, exact
-from farfield.graph.models import _from_reading
+from farfield.graph.assemble import from_reading
 from farfield.graph.reading import Reading, Writer
 from farfield.graph.rules import RowFunction, Steps
 from farfield.graph.scikit.softmax import SOFTMAX
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 def network(write, columns=2, link="softmax"):
     writer = Writer(columns)
     program = writer.program(write(writer, writer.input))
-    return _from_reading(Reading(program, writer.constants, link), None, torch.float64)
+    return from_reading(Reading(program, writer.constants, link), None, torch.float64)
 
 
 def random_steps(rng, outputs=3):

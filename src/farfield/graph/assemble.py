@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,10 +14,21 @@ from farfield.graph.heads import Head, Member
 from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.outcome import check_logits, check_output, check_rows_apart
 from farfield.graph.program import Program, fold_constants, renamed
-from farfield.graph.reading import Link
-from farfield.graph.simplify import simplify
+from farfield.graph.reading import Link, Reading
+from farfield.graph.simplify import simplify, without_head
 
 aten = torch.ops.aten
+# Which argument of an operation says where values stand.
+POSITIONS: Mapping[Any, int] = {
+    aten.index.Tensor: 1,
+    aten.index_put.default: 1,
+    aten.index_select.default: 2,
+    aten.gather.default: 2,
+    aten.scatter.src: 2,
+    aten.scatter.value: 2,
+    aten.scatter_add.default: 2,
+    aten.where.self: 0,
+}
 
 
 def finish(
@@ -48,12 +60,14 @@ def mixture(
 
 def _positions(program: Program) -> set[str]:
     """The constants that say where values stand; whole numbers and masks elsewhere are factors."""
-    return {
-        name
-        for step in program.steps
-        if step.constant or step.target in (aten.index.Tensor, aten.index_select.default)
-        for name in step.refs()
-    }
+    names: set[str] = set()
+    for step in program.steps:
+        if step.constant:
+            names.update(step.refs())
+        elif step.target in POSITIONS:
+            place = POSITIONS[step.target]
+            names.update(replace(step, args=(step.args[place],), kwargs={}).refs())
+    return names
 
 
 def build(
@@ -97,3 +111,25 @@ def build(
         notes.append("one logit f is read as the two logits (0, f)")
     group = InstanceGroup.of(folded, [values])
     return Network((group,), classes, one_logit, head, dtype, device, tuple(notes), link=link)
+
+
+def from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network:
+    """Make a network of what a reader wrote."""
+    if reading.link == "softmax":
+        network = finish(reading.program, reading.constants, dtype)
+    else:
+        program = without_head(reading.program)
+        network = build(program, reading.constants, "none", dtype, link=reading.link)
+    names = [column.name for column in reading.columns or ()]
+    network = replace(
+        network,
+        labels=reading.labels
+        if reading.labels and len(reading.labels) == network.classes
+        else None,
+        features=tuple(map(str, names)) if names and None not in names else None,
+        columns=reading.columns,
+        notes=(*network.notes, *reading.notes),
+    )
+    if example is not None:
+        network.rows(example, "example")
+    return network

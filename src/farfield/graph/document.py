@@ -37,8 +37,9 @@ another dimension and unfolded) is read one row at a time.
 Networks with an operation of the last section are followed in series in falling powers of `t`
 ([theory.md](theory.md)); all others by slope and intercept alone.
 
-To add a rule, say what the operation is in `src/farfield/graph/` (`affine.py`, `activations.py` or
-`pooling.py`), add a line to `CASES` in `tests/rule_cases.py`, and run `make docs`.
+To add a rule, say what the operation is in `src/farfield/graph/` (`affine.py`, `placing.py`,
+`activations.py`, `pooling.py` and others), add a line to `CASES` in `tests/rule_cases.py`, and run
+`make docs`.
 """
 
 

@@ -6,10 +6,11 @@ whole, everything else is decomposed to core ATen.
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    free_unbacked_symbols,
+)
 
-from farfield.errors import CaptureError, InputError
+from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
 
@@ -78,7 +83,7 @@ def quiet_export() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -129,12 +134,15 @@ def export_module(module: nn.Module, example: Tensor, *, one_row: bool = False) 
     try:
         with evaluation_mode(module), torch.no_grad(), quiet_export():
             return torch.export.export(module, (rows,), dynamic_shapes=shapes)
+    except CaptureError:
+        raise
     except Exception as error:  # torch.export documents no common base of what it raises
+        advice = "Check that the example has the shape that forward() expects."
+        if isinstance(error, GuardOnDataDependentSymNode):
+            advice = "Control flow that depends on the values of the input cannot be traced."
         raise CaptureError(
             f"torch.export could not trace {type(module).__name__} on an example of shape "
-            f"{tuple(example.shape)}: {first_line(error)}. Control flow that depends on the "
-            "values of the input cannot be traced; check also that the example has the shape "
-            "that forward() expects."
+            f"{tuple(example.shape)}: {first_line(error)}. {advice}"
         ) from error
 
 
@@ -156,6 +164,7 @@ def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor]
             exported = exported.run_decompositions(table)
     except Exception as error:  # as above
         raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
+    _check_sizes(exported)
     constants, names, input_name = _read_inputs(exported)
     output = _read_output(exported)
     nodes = {node.name: node for node in exported.graph.nodes}
@@ -189,6 +198,18 @@ def _check_targets(exported: ExportedProgram) -> None:
             raise CaptureError(
                 f"the model calls {target}, which is not an ATen operation, in "
                 f"{place_of(node.meta)}; replace it by standard PyTorch operations"
+            )
+
+
+def _check_sizes(exported: ExportedProgram) -> None:
+    """Refuse values whose size hangs on other values."""
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and free_unbacked_symbols(value):
+            raise NotFollowed(
+                f"the size of a value depends on the values of another, in {_source(node)}: a mask "
+                "as an index, as in x[:, mask], does that; pick by positions, "
+                "x[:, mask.nonzero().flatten()], with positions made in __init__."
             )
 
 
@@ -299,11 +320,14 @@ def _row_size(node: torch.fx.Node, batched: bool) -> int:
         return 1
     size = 1
     for length in value.shape[1:] if batched else value.shape:
-        size *= length if isinstance(length, int) else 1
+        size *= 1 if _is_free(length) else int(length)
     return size
 
 
 def _is_free(length: Any) -> bool:
+    """Whether a length is a symbol; some symbols stand for a number."""
+    if isinstance(length, torch.SymInt):
+        return length.node.maybe_as_int() is None
     return not isinstance(length, int)
 
 

@@ -205,7 +205,8 @@ def _refuse_separate_sigmoids(tail: Tail, classes: int) -> None:
     if bool(plain) and bool((added.sum(dim=0).round() == 1).all()):
         raise CaptureError(
             f"the model ends in {classes} independent sigmoids (multi-label); farfield reads "
-            "classifiers whose classes exclude one another"
+            "classifiers whose classes exclude one another: follow one label at a time, with "
+            "head='multilabel' and label=0, 1, ..."
         )
 
 

@@ -18,29 +18,39 @@ import farfield.graph.activations
 import farfield.graph.affine
 import farfield.graph.composed
 import farfield.graph.norms
+import farfield.graph.placing
 import farfield.graph.pooling
 import farfield.graph.products
+import farfield.graph.resampling
+import farfield.graph.sorting
 import farfield.graph.stepwise  # noqa: F401 - importing these registers their rules
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.formats import listed, readable
-from farfield.graph.assemble import build, finish
-from farfield.graph.export import as_example, stated_constants
+from farfield.graph.assemble import build, finish, from_reading
+from farfield.graph.export import as_example
+from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
 from farfield.graph.onnx.reader import read_onnx
-from farfield.graph.outcome import agrees
-from farfield.graph.radial import is_radial, read_radial
-from farfield.graph.reading import Reading
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.scikit.skops import load_skops
 from farfield.graph.simplify import without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
-from farfield.graph.tracing import EXAMPLE_ROWS, Traced, read_program, trace
+from farfield.graph.tracing import read_program
 from farfield.graph.trees.boosters import FILES, is_booster, read_booster, read_booster_file
 
 DTYPES = (torch.float32, torch.float64)
 
 
-def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float64) -> Network:
+def capture(
+    model: Any,
+    example: Any = None,
+    *,
+    dtype: torch.dtype = torch.float64,
+    inputs: Any = None,
+    output: str | int | None = None,
+    head: SaidHead | None = None,
+    label: int | None = None,
+) -> Network:
     """Read a model into a checked op graph.
 
     Dropout and batch norm are read in evaluation mode; the model itself is not changed. A final
@@ -55,8 +65,17 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
             program; a classifier or ``Booster`` of these three libraries; a scikit-learn classifier
             or ``Pipeline``; a classifier of skorch; or anything with fitted ``instances_``.
         example: One batch of inputs; needed for modules, which do not know their input's shape,
-            and for ``.onnx`` files that leave it open.
+            and for ``.onnx`` files that leave it open. An array, a frame, or a tuple or mapping of
+            several tensors: these become the columns of one table, in their order, and whole
+            numbers among them categories, which are moved between their values and never scaled.
         dtype: The floating-point type of the analysis, whatever the model's own.
+        inputs: Several inputs of a module; another word for ``example``.
+        output: Which tensor holds the logits, by name or place, where a module returns several;
+            ``logits``, or the only one, is found alone.
+        head: What the outputs of a module are, where they alone do not tell: ``"softmax"`` for
+            classes that exclude one another, ``"sigmoid"`` for one logit, ``"multilabel"`` for
+            labels of their own, of which ``label`` names one. ``"ordinal"`` is refused.
+        label: Which label of a multi-label module to follow.
 
     Returns:
         The network, on the model's device.
@@ -76,19 +95,28 @@ def capture(model: Any, example: Any = None, *, dtype: torch.dtype = torch.float
     if isinstance(model, (str, os.PathLike)):
         return _capture_file(Path(model), example, dtype)
     if is_scikit(model):
-        return _from_reading(read_scikit(model), example, dtype)
+        return from_reading(read_scikit(model), example, dtype)
     if is_booster(model):
-        return _from_reading(read_booster(model), example, dtype)
-    rows = None if example is None else as_example(example)
+        return from_reading(read_booster(model), example, dtype)
+    if inputs is not None and example is not None:
+        raise InputError("example and inputs are two words for the same; pass one of them")
+    example = example if inputs is None else inputs
+    asked = Asked(output, head, label)
     if isinstance(model, nn.Module):
-        return _capture_modules([model], rows, dtype)
+        return capture_modules([model], example, dtype, asked)
+    if isinstance(model, (list, tuple)):
+        return _capture_instances(model, example, dtype, asked)
+    if asked != Asked():
+        raise InputError(
+            "output, head and label are for modules of PyTorch; what "
+            f"{type(model).__name__} returns is known"
+        )
+    rows = None if example is None else as_example(example)
     if is_skorch(model):
         return _capture_net(model, rows, dtype)
-    if isinstance(model, (list, tuple)):
-        return _capture_instances(model, rows, dtype)
     if hasattr(model, "instances_"):
-        network = _capture_instances(list(model.instances_), _example_for(model, rows), dtype)
-        return _named(network, model)
+        given = _example_for(model, rows)
+        return _named(_capture_instances(list(model.instances_), given, dtype, asked), model)
     if isinstance(model, ExportedProgram):
         return read_program(model, dtype)
     raise NotFollowed(
@@ -109,28 +137,6 @@ def _capture_file(path: Path, example: Any, dtype: torch.dtype) -> Network:
     return READERS[name](path, example, dtype)
 
 
-def _from_reading(reading: Reading, example: Any, dtype: torch.dtype) -> Network:
-    """Make a network of what a reader wrote."""
-    if reading.link == "softmax":
-        network = finish(reading.program, reading.constants, dtype)
-    else:
-        program = without_head(reading.program)
-        network = build(program, reading.constants, "none", dtype, link=reading.link)
-    names = [column.name for column in reading.columns or ()]
-    network = replace(
-        network,
-        labels=reading.labels
-        if reading.labels and len(reading.labels) == network.classes
-        else None,
-        features=tuple(map(str, names)) if names and None not in names else None,
-        columns=reading.columns,
-        notes=(*network.notes, *reading.notes),
-    )
-    if example is not None:
-        network.rows(example, "example")
-    return network
-
-
 def _capture_net(net: Any, rows: Tensor | None, dtype: torch.dtype) -> Network:
     """Read a classifier of skorch: its module, with skorch's own nonlinearity behind it."""
     module = as_module(net)
@@ -139,7 +145,7 @@ def _capture_net(net: Any, rows: Tensor | None, dtype: torch.dtype) -> Network:
             f"{type(net).__name__} does not know the shape of its input; pass an example, "
             "one batch of inputs: capture(net, X[:1])"
         )
-    network = _capture_modules([module], rows, dtype)
+    network = capture_modules([module], rows, dtype)
     check_head(net, network.head)
     check_answers(net, module, network.input_shape)
     labels = labels_of(net)
@@ -197,7 +203,7 @@ def _capture_skops(path: Path, example: Any, dtype: torch.dtype) -> Network:
 
 
 def _capture_trees(path: Path, example: Any, dtype: torch.dtype) -> Network:
-    return _from_reading(read_booster_file(path), example, dtype)
+    return from_reading(read_booster_file(path), example, dtype)
 
 
 # By the names of formats; what farfield itself saved is opened above.
@@ -209,38 +215,11 @@ READERS: dict[str, Callable[[Path, Any, torch.dtype], Network]] = {
 }
 
 
-def _capture_instances(models: Sequence[Any], rows: Tensor | None, dtype: torch.dtype) -> Network:
+def _capture_instances(
+    models: Sequence[Any], example: Any, dtype: torch.dtype, asked: Asked
+) -> Network:
     if not models:
         raise CaptureError("the list of models is empty; pass at least one")
     if all(isinstance(model, nn.Module) for model in models):
-        return _capture_modules(models, rows, dtype)
-    return join([capture(model, rows, dtype=dtype) for model in models])
-
-
-def _capture_modules(
-    modules: Sequence[nn.Module], rows: Tensor | None, dtype: torch.dtype
-) -> Network:
-    """Trace the first module; others of the same make only lend their weights, checked by value."""
-    if rows is None:
-        raise InputError(
-            f"{type(modules[0]).__name__} does not know the shape of its input; pass an example, "
-            "one batch of inputs: capture(model, X[:1])"
-        )
-    rows = rows[:EXAMPLE_ROWS]
-    networks: list[Network] = []
-    first: Traced | None = None
-    for module in modules:
-        if is_radial(module):
-            networks.append(_from_reading(read_radial(module), rows, dtype))
-            continue
-        lent = None if first is None else stated_constants(module, first.names)
-        network = None
-        if first is not None and lent is not None and repr(module) == repr(modules[0]):
-            network = build(first.members[0].program, lent, first.head, dtype)
-            network = network if agrees(network, module, rows) else None
-        if network is None:
-            traced = trace(module, rows, dtype=dtype)
-            network = traced.network
-            first = traced if first is None and len(traced.members) == 1 else first
-        networks.append(network)
-    return networks[0] if len(networks) == 1 else join(networks)
+        return capture_modules(models, example, dtype, asked)
+    return join([capture(model, example, dtype=dtype) for model in models])

@@ -18,6 +18,8 @@ aten = torch.ops.aten
 # Random rows of these sizes tell a logit, which grows somewhere, from a probability.
 SIZES = (1.0, 1.0, 1.0, 10.0, 10.0, 100.0, 100.0, 1e4, 1e4, 1e6)
 TOLERANCE = 1e-5
+# By how many units in the last place of half precision layers may round outputs.
+HALF = 32
 CLAMPS = (aten.clamp.default, aten.hardtanh.default)
 CUTS = (*CLAMPS, aten.clamp_min.default, aten.clamp_max.default, aten.hardsigmoid.default)
 
@@ -112,6 +114,9 @@ def agrees(network: Network, module: nn.Module, rows: Tensor, *, one_by_one: boo
     """
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(rows.shape, generator=generator).to(rows)
+    for place, column in enumerate(network.columns or ()):
+        if column.categories is not None:
+            noise[:, place] = rows.flip(0)[:, place]
     own = torch.cat([rows, noise]).to(module_device(module), module_dtype(module, rows.dtype))
     with torch.no_grad(), evaluation_mode(module):
         batches = own.split(1) if one_by_one else [own]
@@ -132,7 +137,8 @@ def agrees(network: Network, module: nn.Module, rows: Tensor, *, one_by_one: boo
         return False
     finite = torch.isfinite(expected)
     scale = 1.0 + float(expected[finite].abs().max())
-    return bool(((got - expected)[finite].abs() <= 1e-3 * scale).all())
+    share = max(1e-3, HALF * torch.finfo(answers[0].dtype).eps)
+    return bool(((got - expected)[finite].abs() <= share * scale).all())
 
 
 def _returned(network: Network, rows: Tensor) -> Tensor:

@@ -244,13 +244,27 @@ def _extreme(domain: Domain[V], left: Any, right: Any, sign: int) -> V:
     return domain.largest(pair, sign)
 
 
-@rule(aten.maximum.default, aten.max.other, kind="largest", data=(0, 1), together=True)
+@rule(
+    aten.maximum.default,
+    aten.max.other,
+    aten.fmax.default,
+    kind="largest",
+    data=(0, 1),
+    together=True,
+)
 def maximum(domain: Domain[V], left: Any, right: Any) -> V:
     """The larger of two, one of which may be constant."""
     return _extreme(domain, left, right, 1)
 
 
-@rule(aten.minimum.default, aten.min.other, kind="largest", data=(0, 1), together=True)
+@rule(
+    aten.minimum.default,
+    aten.min.other,
+    aten.fmin.default,
+    kind="largest",
+    data=(0, 1),
+    together=True,
+)
 def minimum(domain: Domain[V], left: Any, right: Any) -> V:
     """The smaller of two, one of which may be constant."""
     return _extreme(domain, left, right, -1)

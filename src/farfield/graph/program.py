@@ -23,10 +23,12 @@ V = TypeVar("V")
 aten = torch.ops.aten
 SIZE = aten.sym_size.int
 FREE = -1
-# Mapped over rows, a value may lie in memory in another order than when it was traced.
-COPIED: dict[Any, Callable[..., Any]] = {
+# Mapped over rows, a value may lie in memory in another order than when it was traced, and what
+# PyTorch does not map has to be said otherwise.
+MAPPED: dict[Any, Callable[..., Any]] = {
     aten.view.default: torch.reshape,
     aten._unsafe_view.default: torch.reshape,
+    aten.copy.default: lambda base, source: source.expand(base.shape),
 }
 
 
@@ -141,7 +143,7 @@ class Program:
 
     def function(self, step: Step) -> Callable[..., Any]:
         """What one of the steps does to plain tensors."""
-        return COPIED.get(step.target, step.target) if self.per_row else step.target
+        return MAPPED.get(step.target, step.target) if self.per_row else step.target
 
     def lower(
         self, step: Step, domain: Domain[V], args: Sequence[Any], kwargs: Mapping[str, Any]

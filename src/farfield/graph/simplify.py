@@ -22,6 +22,7 @@ from torch import Tensor
 
 from farfield.errors import CaptureError
 from farfield.graph.affine import convert
+from farfield.graph.bins import read_bins
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.masks import read_masks
@@ -32,9 +33,10 @@ from farfield.graph.pooling import WITH_POSITIONS
 from farfield.graph.products import read_products
 from farfield.graph.program import FREE, Program, Ref, Step, taint
 from farfield.graph.recognise import recognise
-from farfield.graph.refusals import MOVES, PRODUCT, Refused, refuse
+from farfield.graph.refusals import HAS_LIMIT, MOVES, PRODUCT, Refused, refuse
 from farfield.graph.resting import growing_waves
 from farfield.graph.rules import RULES
+from farfield.graph.sorting import WITH_ORDER
 
 aten = torch.ops.aten
 
@@ -53,13 +55,15 @@ def simplify(
     Returns:
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
-    program = _fold_batch_norm(_prune(program))
+    program = _prune(program.with_steps(tuple(map(_plain_arguments, program.steps))))
+    program = _fold_batch_norm(program)
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
     program = read_attention(program)
     program = program.with_steps(recognise(program.steps, constants, program.output))
-    program = read_masks(taint(fold_padding(program)), constants)
+    program = read_bins(fold_padding(program), constants)
+    program = read_masks(taint(program), constants)
     head, members = take_off(_prune(program), constants)
     members = tuple(
         replace(each, program=read_products(taint(_prune(each.program)))) for each in members
@@ -146,6 +150,23 @@ def _plain_softmax(step: Step) -> Step:
     return replace(step, target=aten.softmax.int, args=step.args[:2], kwargs={})
 
 
+def _plain_arguments(step: Step) -> Step:
+    """Give what is written over a value first, and slices ends that are true lengths."""
+    if step.target is aten.empty.memory_format:
+        named = {key: item for key, item in step.kwargs.items() if key == "dtype"}
+        return replace(step, target=aten.zeros.default, args=step.args[:1], kwargs=named)
+    if step.target is not aten.slice_scatter.default or step.shape is None:
+        return step
+    base, source, *given = step.args
+    usual: tuple[Any, ...] = (0, None, None, 1)
+    dim, start, end, stride = (*given, *usual[len(given) :])
+    length = step.shape[dim]
+    if length == FREE and not start and stride == 1:
+        return replace(step, target=aten.alias.default, args=(source,))
+    end = length if end is None or end > length else end
+    return replace(step, args=(base, source, dim, start or 0, end, stride))
+
+
 def _free_rows(step: Step, rows: int) -> Step:
     """Free the number of rows in a program that was traced with a fixed one."""
     if step.shape is not None and step.shape[:1] == (rows,):
@@ -204,9 +225,11 @@ def _problem(step: Step, varying: set[str], made: dict[str, Step], fixed_rows: b
         return PRODUCT
     if step.target is operator.getitem and step.args[1] == 1:
         producer = made.get(step.args[0].name)
-        if producer is not None and producer.target in WITH_POSITIONS:
-            return "uses the position of a maximum, which is not piecewise affine"
+        if producer is not None and producer.target in WITH_POSITIONS | WITH_ORDER:
+            return f"uses the position of a maximum, which jumps; {HAS_LIMIT}"
     refusal = rule.refuse(*step.args, **step.kwargs) if rule.refuse else None
+    if fixed_rows and refusal == MOVES:
+        refusal = None
     return refusal or _lost_rows(step, fixed_rows)
 
 

@@ -11,7 +11,15 @@ from torch.export import ExportedProgram
 
 from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.assemble import mixture
-from farfield.graph.export import as_example, export_module, read_exported
+from farfield.graph.categories import read_categories
+from farfield.graph.export import (
+    as_example,
+    export_module,
+    first_line,
+    module_dtype,
+    quiet_export,
+    read_exported,
+)
 from farfield.graph.heads import Head, Member
 from farfield.graph.network import Network
 from farfield.graph.one_row import one_row
@@ -106,6 +114,30 @@ def _row_by_row(
     return replace(found, program=free.program, constants=free.constants)
 
 
+def read_script(module: torch.jit.ScriptModule, rows: Tensor, dtype: torch.dtype) -> Network:
+    """Read a module of TorchScript.
+
+    Raises:
+        CaptureError: If it cannot be read.
+    """
+    from torch._export.converter import TS2EPConverter  # PyTorch's own way; not public
+
+    try:
+        with quiet_export():
+            exported = TS2EPConverter(
+                module, (rows.to(module_dtype(module, rows.dtype)),), {}
+            ).convert()
+    except Exception as error:  # torch documents no common base of what it raises
+        raise CaptureError(
+            f"PyTorch could not convert the TorchScript module: {first_line(error)}. Pass the "
+            "module that it was made of."
+        ) from error
+    network = read_program(exported, dtype)
+    if not agrees(network, module, rows):
+        raise CaptureError("the TorchScript module gives other numbers than what was read of it")
+    return network
+
+
 def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
     """Make a network of what was exported before: all rows at once, or else one at a time.
 
@@ -176,8 +208,11 @@ class _Export:
 
     def traced(self, dtype: torch.dtype) -> Traced:
         """Simplify what was traced, and make a network of it."""
-        head, members = simplify(self.program, self.constants, self.rows, per_row=self.per_row)
+        codes = read_categories(self.program, self.constants)
+        head, members = simplify(codes.program, self.constants, self.rows, per_row=self.per_row)
         network = mixture(members, self.constants, head, dtype)
+        if codes.counts:
+            network = replace(network, columns=codes.columns)
         program = one_row(self.program) if self.per_row else self.program
         return Traced(network, program, self.constants, self.names, head, members)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import farfield as ff
-from farfield.graph.models import _from_reading
+from farfield.graph.assemble import from_reading
 from farfield.graph.network import join
 from farfield.graph.reading import Reading, Writer
 from farfield.graph.trees.ensemble import TreeBuilder
@@ -26,7 +26,7 @@ def stump(builder, column, low, high, output=0):
 
 
 def network_of(ensemble):
-    return _from_reading(as_reading(ensemble, labels=None, columns=None), None, torch.float64)
+    return from_reading(as_reading(ensemble, labels=None, columns=None), None, torch.float64)
 
 
 def test_bounds_are_reached_where_trees_share_no_column():
@@ -85,7 +85,7 @@ def forest(shares):
     writer = Writer(len(shares))
     logits = write_trees(writer, writer.input, builder.build())
     reading = Reading(writer.program(logits), writer.constants, "identity")
-    return _from_reading(reading, None, torch.float64)
+    return from_reading(reading, None, torch.float64)
 
 
 def test_forests_and_what_is_joined():

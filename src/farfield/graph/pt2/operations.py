@@ -66,6 +66,14 @@ TAKEN_APART = (
     *(aten.div_.Tensor, aten.squeeze_.dim, aten.unsqueeze_.default),
     *(aten.lstm.input, aten.gru.input, aten.rnn_relu.input, aten.rnn_tanh.input),
     *(aten.scaled_dot_product_attention.default, aten.glu.default),
+    *(aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar),
+    *(aten.index_put_.default, aten.fill_.Tensor, aten.fill_.Scalar, aten.copy_.default),
+    *(aten.zero_.default, aten.select_scatter.default, aten.tril.default, aten.triu.default),
+    *(aten.upsample_bicubic2d.vec, aten.upsample_trilinear3d.vec, aten.grid_sampler.default),
+    *(aten._upsample_bilinear2d_aa.vec, aten._upsample_bicubic2d_aa.vec),
+    *(aten.im2col.default, aten.col2im.default, aten.bucketize.Tensor, aten.one_hot.default),
+    *(aten.lerp.Scalar, aten.lerp.Tensor, aten.addcmul.default, aten.tile.default),
+    *(aten.repeat_interleave.self_int, aten.take_along_dim.default, aten.diff.default),
 )
 # Arithmetic on sizes.
 ON_SIZES = {
