@@ -207,9 +207,9 @@ def _check_sizes(exported: ExportedProgram) -> None:
         value = node.meta.get("val")
         if isinstance(value, Tensor) and free_unbacked_symbols(value):
             raise NotFollowed(
-                f"the size of a value depends on the values of another, in {place_of(node.meta)}: a "
-                "mask as an index, as in x[:, mask], does that; pick by positions, "
-                "x[:, mask.nonzero().flatten()], with positions made in __init__."
+                "the size of a value depends on the values of another, in "
+                f"{place_of(node.meta)}: a mask as an index, as in x[:, mask], does that; pick by "
+                "positions, x[:, mask.nonzero().flatten()], which are made in __init__."
             )
 
 
