@@ -3,10 +3,13 @@
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 import farfield as ff
@@ -222,3 +225,14 @@ def test_control_flow_is_named_where_it_is_so():
     with pytest.raises(CaptureError, match=r"Check that the example has the shape") as caught:
         ff.capture(Returning(lambda z, _: z), torch.zeros(2, 5))
     assert "Control flow" not in str(caught.value)
+
+
+def test_a_pipeline_may_end_in_an_estimator_of_farfield():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(60, 3)) * [1, 10, 100]
+    ensemble = ff.EnsembleClassifier(members=2, hidden=(4,), epochs=2, random_state=0)
+    model = make_pipeline(StandardScaler(), ensemble).fit(rows, rows[:, 0] > 0)
+    network = ff.capture(model)
+    assert network.instances == 2
+    found = network.probabilities(rows).mean(dim=0).numpy()
+    np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-12)

@@ -25,7 +25,7 @@ MOST_COMPARISONS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Categories:
+class CodedColumns:
     """A program whose columns of codes are known.
 
     Attributes:
@@ -47,7 +47,7 @@ class Categories:
         )
 
 
-def read_categories(program: Program, constants: Mapping[str, Tensor]) -> Categories:
+def read_categories(program: Program, constants: Mapping[str, Tensor]) -> CodedColumns:
     """Find the columns that a model takes for codes, and write out what is looked up by them.
 
     Raises:
@@ -57,7 +57,7 @@ def read_categories(program: Program, constants: Mapping[str, Tensor]) -> Catego
     masks = {step.name for step in marked.steps if _is_mask(step)}
     casts = [step for step in marked.steps if _is_cast(step, masks)]
     if not casts:
-        return Categories(program, {})
+        return CodedColumns(program, {})
     if len(program.input_shape) != 1:
         raise NotFollowed(
             f"the model turns numbers into whole ones in {casts[0].source}, which is only followed "
@@ -81,7 +81,7 @@ def read_categories(program: Program, constants: Mapping[str, Tensor]) -> Catego
     named = {cast.name for cast in casts}
     steps = [new for step in program.steps for new in _written(step, named, marked, constants)]
     width = max([program.width, *(_wide(step) for step in steps)])
-    return Categories(replace(program.with_steps(tuple(steps)), width=width), counts)
+    return CodedColumns(replace(program.with_steps(tuple(steps)), width=width), counts)
 
 
 def _is_mask(step: Step) -> bool:

@@ -55,7 +55,7 @@ class InputPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class ModuleInputs:
     """An example as one tensor of rows, and how a model takes it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Inputs:
     names: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, example: Any) -> Inputs:
+    def of(cls, example: Any) -> ModuleInputs:
         """Read an example: an array, a frame, or several of them in a tuple or a mapping.
 
         Raises:
@@ -94,7 +94,7 @@ class Inputs:
         return cls(tensor.reshape(len(tensor), -1).double(), (part,), names)
 
     @classmethod
-    def _several(cls, given: Sequence[tuple[Key, Any]]) -> Inputs:
+    def _several(cls, given: Sequence[tuple[Key, Any]]) -> ModuleInputs:
         parts: list[InputPart] = []
         tables: list[Tensor] = []
         for key, item in given:

@@ -32,6 +32,7 @@ from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
 from farfield.graph.onnx.reader import read_onnx
 from farfield.graph.scikit import is_scikit, read_scikit
+from farfield.graph.scikit.networks import single_instances
 from farfield.graph.scikit.skops import load_skops
 from farfield.graph.simplify import without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
@@ -90,27 +91,28 @@ def capture(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+    if inputs is not None and example is not None:
+        raise InputError("example and inputs are two words for the same; pass one of them")
+    example = example if inputs is None else inputs
+    asked = Asked(output, head, label)
+    if asked != Asked() and not isinstance(model, (nn.Module, list, tuple)):
+        raise InputError(
+            "output, head and label are for modules of PyTorch; what "
+            f"{type(model).__name__} returns is known"
+        )
     if isinstance(model, Network):
         return model
     if isinstance(model, (str, os.PathLike)):
         return _capture_file(Path(model), example, dtype)
     if is_scikit(model):
-        return from_reading(read_scikit(model), example, dtype)
+        parts = [from_reading(read_scikit(e), example, dtype) for e in single_instances(model)]
+        return parts[0] if len(parts) == 1 else join(parts)
     if is_booster(model):
         return from_reading(read_booster(model), example, dtype)
-    if inputs is not None and example is not None:
-        raise InputError("example and inputs are two words for the same; pass one of them")
-    example = example if inputs is None else inputs
-    asked = Asked(output, head, label)
     if isinstance(model, nn.Module):
         return capture_modules([model], example, dtype, asked)
     if isinstance(model, (list, tuple)):
         return _capture_instances(model, example, dtype, asked)
-    if asked != Asked():
-        raise InputError(
-            "output, head and label are for modules of PyTorch; what "
-            f"{type(model).__name__} returns is known"
-        )
     rows = None if example is None else as_example(example)
     if is_skorch(model):
         return _capture_net(model, rows, dtype)

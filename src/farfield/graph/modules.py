@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from farfield.errors import SAMPLED, CaptureError, InputError, NotFollowed
 from farfield.graph.assemble import build, from_reading
 from farfield.graph.export import stated_constants
-from farfield.graph.interface import Inputs, Key
+from farfield.graph.interface import ModuleInputs, Key
 from farfield.graph.network import Network, join
 from farfield.graph.outcome import agrees
 from farfield.graph.radial import is_radial, read_radial
@@ -80,7 +80,7 @@ def capture_modules(
             f"{type(models[0]).__name__} does not know the shape of its input; pass an example, "
             "one batch of inputs: capture(model, X[:1])"
         )
-    inputs = Inputs.of(example)
+    inputs = ModuleInputs.of(example)
     if len(models) == 1 and isinstance(models[0], torch.jit.ScriptModule):
         network = read_script(models[0], inputs.rows[:EXAMPLE_ROWS], dtype)
     else:

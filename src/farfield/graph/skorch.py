@@ -7,6 +7,7 @@ function of the user's. skorch itself is never imported.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -129,20 +130,30 @@ def read_net(net: Any, columns: int) -> Reading:
         NotFollowed: If it is a mixture of several distributions, or not what it seems.
     """
     module = as_module(net)
+    head, reading = _read(module, columns, type(net).__name__)
+    check_head(net, head)
+    check_answers(net, module, (columns,))
+    return replace(reading, labels=labels_of(net))
+
+
+def read_module(module: nn.Module, columns: int) -> Reading:
+    """Read a module that takes rows of a table, as the last step of a pipeline."""
+    return _read(module, columns, type(module).__name__)[1]
+
+
+def _read(module: nn.Module, columns: int, name: str) -> tuple[Head, Reading]:
     rows = torch.zeros(2, columns)
     program, constants, _ = read_exported(export_module(module, rows))
     head, members = simplify(program, constants)
-    check_head(net, head)
     if len(members) > 1:
         raise NotFollowed(
-            f"{type(net).__name__} is a mean of {len(members)} members, which is followed on its "
-            "own and not inside of a pipeline."
+            f"{name} is a mean of {len(members)} members, which is followed on its own and not "
+            "inside of a pipeline."
         )
-    check_answers(net, module, (columns,))
-    exact = {name: value.double() for name, value in constants.items()}
+    exact = {key: value.double() for key, value in constants.items()}
     used = _used(members[0].program)
-    kept = {name: value for name, value in exact.items() if name in used}
-    return Reading(members[0].program, kept, labels=labels_of(net))
+    kept = {key: value for key, value in exact.items() if key in used}
+    return head, Reading(members[0].program, kept)
 
 
 def _used(program: Program) -> set[str]:

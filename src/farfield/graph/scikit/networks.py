@@ -1,16 +1,18 @@
-"""Networks: scikit-learn's multi-layer perceptron, and those of skorch."""
+"""Networks: scikit-learn's multi-layer perceptron, those of skorch, and farfield's own."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import torch
 
 from farfield.errors import CaptureError
-from farfield.graph.reading import Writer
-from farfield.graph.scikit.registry import ClassScores, Table, classifier
-from farfield.graph.skorch import CLASSES, read_net
+from farfield.graph.radial import is_radial, read_radial
+from farfield.graph.reading import Reading, Wire, Writer
+from farfield.graph.scikit.registry import ClassScores, Table, as_probabilities, classifier
+from farfield.graph.skorch import CLASSES, read_module, read_net
 
 aten = torch.ops.aten
 ACTIVATIONS = {
@@ -49,3 +51,50 @@ def net(writer: Writer, table: Table, model: Any) -> ClassScores:
     reading = read_net(model, table.width)
     value = writer.include(table.value, reading.program, reading.constants)
     return ClassScores(value, reading.link)
+
+
+@classifier(
+    "ReLUClassifier",
+    "EnsembleClassifier",
+    "AnchoredEnsembleClassifier",
+    "BayesByBackpropClassifier",
+    "MCDropoutClassifier",
+    "RBFClassifier",
+    "TemperatureScaling",
+)
+def own(writer: Writer, table: Table, model: Any) -> ClassScores:
+    """Write the instances behind the columns that they get; of several, their mean."""
+    scores = [_instance(writer, table, module) for module in model.instances_]
+    if len(scores) == 1:
+        return scores[0]
+    shares = [as_probabilities(writer, each) for each in scores]
+    width = shares[0].width
+    total = writer.linear(shares[0], np.eye(width) / len(shares))
+    for each in shares[1:]:
+        part: Wire = writer.linear(each, np.eye(width) / len(shares))
+        total = writer.step(aten.add.Tensor, total, part)
+    return ClassScores(total, "identity")
+
+
+def _instance(writer: Writer, table: Table, module: Any) -> ClassScores:
+    reading: Reading = (
+        read_radial(module) if is_radial(module) else read_module(module, table.width)
+    )
+    value = writer.include(table.value, reading.program, reading.constants)
+    return ClassScores(value, reading.link)
+
+
+def single_instances(model: Any) -> list[Any]:
+    """A pipeline that ends in several instances, once for each of them; itself for any other."""
+    steps: list[Any] = list(getattr(model, "steps", ()))
+    modules = getattr(steps[-1][1], "instances_", ()) if steps else ()
+    if len(modules) < 2:
+        return [model]
+    found = []
+    for module in modules:
+        name, last = steps[-1]
+        one, whole = copy.copy(last), copy.copy(model)
+        one.instances_ = [module]
+        whole.steps = [*steps[:-1], (name, one)]
+        found.append(whole)
+    return found

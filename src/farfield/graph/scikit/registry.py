@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Packages whose classes are read by their names; a class of the same name elsewhere is another.
 OWN = ("sklearn", "imblearn")
-PACKAGES = (*OWN, "xgboost", "lightgbm", "catboost", "skorch")
+PACKAGES = (*OWN, "xgboost", "lightgbm", "catboost", "skorch", "farfield")
 
 
 @dataclass(frozen=True)
