@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from farfield.errors import SAMPLED, CaptureError, InputError, NotFollowed
 from farfield.graph.assemble import build, from_reading
 from farfield.graph.export import stated_constants
-from farfield.graph.interface import ModuleInputs, Key
+from farfield.graph.interface import Key, ModuleInputs
 from farfield.graph.network import Network, join
 from farfield.graph.outcome import agrees
 from farfield.graph.radial import is_radial, read_radial
