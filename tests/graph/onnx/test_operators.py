@@ -353,6 +353,35 @@ CASES = {
         IMAGE,
         {"p": i(0, 0, 1, 2, 0, 1, 0, 1), "v": np.float32(0.5)},
     ),
+    "Pad-wrap": Case(
+        [("Pad", ["_", "p"], {"mode": "wrap"})], IMAGE, {"p": i(0, 1, 1, 2, 0, 0, 0, 1)}
+    ),
+    "TopK": Case([("TopK", ["_", "k"], {"outputs": ["t", "at"]})], weights={"k": i(3)}),
+    "TopK-smallest": Case(
+        [("TopK", ["_", "k"], {"outputs": ["t", "at"], "axis": 1, "largest": 0})],
+        IMAGE,
+        {"k": i(1)},
+    ),
+    "CumSum": Case([("CumSum", ["_", "a"], {})], weights={"a": i(1)}),
+    "CumSum-turned": Case(
+        [("CumSum", ["_", "a"], {"reverse": 1, "exclusive": 1})], IMAGE, {"a": i(-1)}
+    ),
+    "Trilu": Case([("Trilu", ["_", "d"], {"upper": 0})], IMAGE, {"d": i(1)}),
+    **{
+        f"Resize-{mode}-{coordinate}": Case(
+            [
+                (
+                    "Resize",
+                    ["_", "", "s"],
+                    {"mode": mode, "coordinate_transformation_mode": coordinate},
+                )
+            ],
+            IMAGE,
+            {"s": np.array([1, 1, 2, 1.5], dtype=np.float32)},
+        )
+        for mode in ("linear", "cubic")
+        for coordinate in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+    },
     "Pad-edge": Case(
         [("Pad", ["_", "p"], {"mode": "edge"})], IMAGE, {"p": i(0, 0, 1, 2, 0, 0, 0, 1)}
     ),

@@ -10,6 +10,7 @@ rows is computed for a second prime as well; where the two differ, it depends on
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,6 +178,18 @@ class ProgramBuilder:
         self.width = max(self.width, width)
         self.steps.append(step)
         return Data(step.name, _meta(torch.empty((ROWS, width), device="meta")), value.single)
+
+    def first(self, target: Callable[..., Any], value: Data, *args: Any) -> Data:
+        """Write a step that makes several values, and take the first."""
+        meta = _meta(target(_shadow(value), *args)[0])
+        shape = tuple(FREE if length == ROWS else length for length in meta.shape)
+        self.spend(effort(aten.amax.default, [_shadow(value)], meta, ROWS))
+        pair = Step(f"v{len(self.steps)}", target, (Ref(value.name), *args), source=self.source)
+        self.steps.append(pair)
+        taken = (Ref(pair.name), 0)
+        step = Step(f"v{len(self.steps)}", operator.getitem, taken, source=self.source, shape=shape)
+        self.steps.append(step)
+        return Data(step.name, meta, value.single)
 
     def missing(self, operation: str, reason: str = "") -> None:
         """Write a step that has no rule, so that the check of the program lists it."""

@@ -131,7 +131,7 @@ def join(trace: ProgramBuilder, values: list[Value], axis: int) -> Any:
 
 @operator("Pad")
 def pad(trace: ProgramBuilder, node: Node) -> Any:
-    """Values with others around them: a constant, the edge, or a mirror image."""
+    """Values with others around them: a constant, the edge, a mirror image, the other end."""
     value = node[0]
     rank = len(value.shape)
     pads = node.integers("pads", 1) or []
@@ -148,6 +148,8 @@ def pad(trace: ProgramBuilder, node: Node) -> Any:
     if mode == "constant":
         listed = [side for pair in reversed(sides) for side in pair]
         return trace.apply(aten.constant_pad_nd.default, value, listed, _fill(node))
+    if mode == "wrap":
+        return _wrapped(trace, value, sides)
     if mode not in ("edge", "reflect"):
         raise Refusal(f"pads by the mode {mode!r}")
     dims = rank - 2
@@ -155,6 +157,20 @@ def pad(trace: ProgramBuilder, node: Node) -> Any:
         raise Refusal(f"pads {rank} dimensions by {sides} in the mode {mode!r}")
     listed = [side for pair in reversed(sides[2:]) for side in pair]
     return trace.apply((EDGE if mode == "edge" else MIRROR)[dims - 1], value, listed)
+
+
+def _wrapped(trace: ProgramBuilder, value: Value, sides: list[tuple[int, int]]) -> Value:
+    """Values with those of the other end around them."""
+    for axis, (before, after) in enumerate(sides):
+        length = value.shape[axis]
+        if (before, after) == (0, 0):
+            continue
+        if min(before, after) < 0 or length == 0:
+            raise Refusal(f"pads a dimension of length {length} by {before} and {after}")
+        trace.spend(before + after + length)
+        places = [position % length for position in range(-before, length + after)]
+        value = pick(trace, value, axis, places)
+    return value
 
 
 def _fill(node: Node) -> float:
