@@ -18,10 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx.experimental.symbolic_shapes import (
-    GuardOnDataDependentSymNode,
-    free_unbacked_symbols,
-)
 
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
@@ -138,7 +134,7 @@ def export_module(module: nn.Module, example: Tensor, *, one_row: bool = False) 
         raise
     except Exception as error:  # torch.export documents no common base of what it raises
         advice = "Check that the example has the shape that forward() expects."
-        if isinstance(error, GuardOnDataDependentSymNode):
+        if type(error).__name__ == "GuardOnDataDependentSymNode":
             advice = "Control flow that depends on the values of the input cannot be traced."
         raise CaptureError(
             f"torch.export could not trace {type(module).__name__} on an example of shape "
@@ -203,6 +199,8 @@ def _check_targets(exported: ExportedProgram) -> None:
 
 def _check_sizes(exported: ExportedProgram) -> None:
     """Refuse values whose size hangs on other values."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols  # takes long to load
+
     for node in exported.graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, Tensor) and free_unbacked_symbols(value):

@@ -11,6 +11,8 @@ from farfield.graph.onnx.operators.selecting import place
 from farfield.graph.onnx.trace import ROWS, Known, ProgramBuilder, Refusal, Value, plain
 
 aten = torch.ops.aten
+# What it takes to put one of many values in order.
+PER_VALUE = 2**12
 
 
 @operator("TopK")
@@ -24,6 +26,7 @@ def top(trace: ProgramBuilder, node: Node) -> Any:
         raise Refusal(f"takes {counts} of a dimension of length {length}")
     if not node.whole("sorted", 1):
         raise Refusal("leaves the order of the values open")
+    trace.spend(PER_VALUE * length)
     largest = bool(node.whole("largest", 1))
     return trace.first(aten.topk.default, value, counts[0], axis, largest, True), None
 
