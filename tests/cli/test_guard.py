@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 import torch
 from click.testing import CliRunner
+from sklearn.ensemble import RandomForestClassifier
 
 import farfield as ff
 from farfield.cli import farfield as command
@@ -51,6 +52,18 @@ def test_a_saved_guard_can_be_loaded_and_audited(folder, tmp_path):
     arguments = ["audit", out, "--data", folder / "train.npz", "--max-blind", 0, "--quiet"]
     arguments += ["--out", tmp_path / "audit", "--directions", 10]
     assert CliRunner().invoke(command, [str(each) for each in arguments]).exit_code == 0
+
+
+def test_objects_that_are_guarded_by_their_answers_name_a_way_out(folder, tmp_path):
+    skops = pytest.importorskip("skops.io", reason="a file of scikit-learn's objects")
+    data = np.load(folder / "train.npz")
+    model = RandomForestClassifier(3, max_depth=2, random_state=0).fit(data["X"], data["y"])
+    skops.dump(model, tmp_path / "forest.skops")
+    arguments = ["guard", tmp_path / "forest.skops", "--data", folder / "train.npz"]
+    arguments += ["-o", tmp_path / "safe.onnx"]
+    result = CliRunner().invoke(command, [str(each) for each in arguments])
+    assert isinstance(result.exception, InputError)
+    assert "guard that .onnx file, or call ff.guard in Python" in str(result.exception)
 
 
 def test_promises_and_places_that_cannot_be(folder, tmp_path):

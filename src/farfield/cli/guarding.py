@@ -58,9 +58,11 @@ def write_guard(
         write = {".onnx": safe.to_onnx, ".pt2": safe.to_pt2, ".safetensors": safe.save}
         write[out.suffix](out)
     else:
+        way = "export it (skl2onnx) and guard that .onnx file, or call ff.guard in Python"
+        if len(models) == 1 and _can_be_extended(models[0]):
+            way = "write .onnx, which extends the file"
         raise InputError(
-            f"{models[0]} can be evaluated but not followed, so it cannot be written as "
-            f"{out.suffix}; write .onnx, which extends the file"
+            f"{models[0]} is guarded by its answers, so it cannot be written as {out.suffix}; {way}"
         )
     return safe.certificate, list(source.notes)
 
