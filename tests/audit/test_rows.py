@@ -49,6 +49,8 @@ def test_a_ray_cluster_gives_the_same_numbers(cluster):
     local, spread = (
         ff.audit(model, data.X, data.y, engine=engine, **options) for engine in ("local", "ray")
     )
+    assert spread.entry_errors == local.entry_errors
+    assert spread.entry_errors.exact
     assert spread.health.numbers["nll"].value == pytest.approx(
         local.health.numbers["nll"].value, abs=1e-9
     )

@@ -105,18 +105,24 @@ def entry_errors(
                 "errors of data entry are made in tables, and counted by the classes that change; "
                 f"got {'a regressor' if case.is_table else 'images'}"
             )
-        return make_errors(case, case.subject.moving)
+        return make_errors(case, case.subject.moving, numbered=True)
 
 
-def make_errors(case: Case, columns: Sequence[TableColumn]) -> EntryErrors:
-    """Make every error in some columns of a case, in as many rows as its settings say."""
+def make_errors(case: Case, columns: Sequence[TableColumn], *, numbered: bool) -> EntryErrors:
+    """Make every error in some columns of a case, in as many rows as its settings say.
+
+    Args:
+        case: The case.
+        columns: To make errors in.
+        numbered: Whether the worst rows are told by their numbers, if all rows are looked at.
+    """
     advance, subject, source = case.stage("entry errors"), case.subject, case.source
     refused = [each.name for each in columns if each.name in case.loaded.refusing]
     asked = [each for each in columns if each.name not in case.loaded.refusing]
     plan = plan_errors(asked, subject.rows, subject.moving)
     maker = ErrorMaker(subject.model, plan, _watch(case), case.settings.threshold)
     count = _rows_wanted(case, maker.changes)
-    chunks = _chunks(case, count)
+    chunks = _chunks(case, count, numbered)
     parts = in_order(case.settings.engine, count_chunk, maker, chunks)
     found = total(_told(parts, advance, count, subject))
     exact = count == source.n_rows
@@ -169,12 +175,12 @@ def _seconds(subject: Subject) -> float:
     return (time.perf_counter() - started) / len(rows) + 1e-9
 
 
-def _chunks(case: Case, count: int) -> Iterator[Chunk]:
-    """Rows to make errors in: number of the first, rows, labels."""
+def _chunks(case: Case, count: int, numbered: bool) -> Iterator[Chunk]:
+    """Rows to make errors in: number of the first, rows, labels; negative numbers are unknown."""
     subject, source = case.subject, case.source
     size = rows_together(subject.centre.size)
     if count == source.n_rows:
-        first = 0
+        first = 0 if numbered else UNKNOWN * count
         for rows, labels in source.chunks(size, dtype=np.float64):
             yield first, rows, labels
             first += len(rows)

@@ -101,6 +101,10 @@ def test_all_rows_are_counted_where_asked():
     assert audit.entry_errors.sampled == 300
     assert found.flips == 0.9
     assert "all 300 rows, exact" in format_audit(audit)
+    # Nobody is told which row it is, unless that was asked for.
+    assert not any(" in row " in text for text in audit.entry_errors.worst)
+    shown = ff.audit(sure, X, features=["a", "b"], directions=5, entry_rows="all", show_rows=True)
+    assert any(" in row " in text for text in shown.entry_errors.worst)
 
 
 def test_categories_that_nobody_knows():

@@ -15,7 +15,11 @@ COLUMNS = 40
 def compute(case: Case) -> dict[str, Any]:
     """Make every error in every column that matters, and count what happens."""
     columns = _columns(case)
-    return {"entry_errors": make_errors(case, columns)} if columns else {}
+    return (
+        {"entry_errors": make_errors(case, columns, numbered=case.settings.show_rows)}
+        if columns
+        else {}
+    )
 
 
 def _columns(case: Case) -> list[TableColumn]:
