@@ -17,6 +17,7 @@ from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
 from farfield.exact.series.far import series_far_field
+from farfield.exact.series.proving import prove
 from farfield.exact.series.walk import grows
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, cut_rows, keep_memory
@@ -81,7 +82,8 @@ def at_infinity(
     keep_memory()
     far = _blank(network, rays, certify, (origins, directions))
     if any(grows(group.program) for group in network.groups):
-        return series_far_field(far, network, undecided)
+        far = series_far_field(far, network, undecided)
+        return prove(far, network) if certify else far
     with torch.no_grad():
         for group in network.groups:
             jump = approached_jump(group.program, group.instance(0))

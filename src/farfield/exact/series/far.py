@@ -22,7 +22,7 @@ FACTOR = 4
 def series_far_field(
     far: FarField, network: Network, undecided: Literal["raise", "mark"]
 ) -> FarField:
-    """Fill a blank far field by walking series; nothing of it is certified.
+    """Fill a blank far field by walking series; nothing of it is certified yet.
 
     Args:
         far: With arrays to be written into.

@@ -115,7 +115,8 @@ class TubeDomain:
 
     def piecewise(self, value: Tube, pieces: Pieces) -> Tube:
         """Take the piece that holds from ``T`` on; at rest a slope bounds all pieces."""
-        at = value.ball(0).value
+        at, error, rest = value.ball(0)
+        exact = (error == 0) & (rest == 0)
         slope, offset = self.number(pieces.slopes[0]), self.number(pieces.intercepts[0])
         steepest, open_ = slope.abs(), torch.zeros_like(at, dtype=torch.bool)
         for index, threshold in enumerate(pieces.thresholds):
@@ -128,6 +129,8 @@ class TubeDomain:
             size = abs(rise) + (next_.abs() + last.abs()) * place.abs()
             self.require(lead.decided | (gap.abs() <= 8 * ROUNDOFF * size))
             open_ = open_ | ~lead.decided
+            # Where a value comes to rest at the very kink, both pieces have the same limit.
+            self.certain &= per_ray(lead.decided | (exact & (at == place))).all(dim=1)
             above = torch.where(lead.decided, lead.sign > 0, at > place)
             slope = torch.where(above, next_, slope)
             offset = torch.where(above, self.number(pieces.intercepts[index + 1]), offset)
@@ -150,7 +153,6 @@ class TubeDomain:
     def _bounded_by(self, value: Tube, found: Balls, slope: Tensor, where: Tensor) -> Balls:
         """Where no piece is proven: the limit, and what a bound on the slope leaves open."""
         self.require(~(where & growing(value.balls)))
-        self.certain = self.certain & ~per_ray(where).any(dim=1)
         zero = torch.zeros_like(slope)
         balls = {}
         for order in {*value.balls, *found, 0}:
