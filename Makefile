@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lowest check format fuzz soundness bench docs wheel clean
+.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench docs wheel clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ fuzz: $(READY) ## Give every reader hostile files; SECONDS=600 SEED=1 say for ho
 soundness: $(READY) ## Hold certified rays against exact arithmetic; SECONDS, SEED and RAYS likewise
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaigns.soundness --seconds $(SECONDS) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RAYS),--rays $(RAYS))
+
+NETWORKS ?= 1000
+growth-soundness: $(READY) ## Hold certified series against many digits; NETWORKS=20000 SEED=1 say how many
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m campaigns.growth_soundness --networks $(NETWORKS) \
+	  $(if $(SEED),--seed $(SEED))
 
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks

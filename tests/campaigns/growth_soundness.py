@@ -108,7 +108,7 @@ class Mixed(nn.Module):
 
 
 def architecture(seed: str) -> tuple[str, ...]:
-    """Two to four blocks; the first of those that a turn of seeds has in order."""
+    """Two to four blocks."""
     rng = random.Random(seed)
     while True:
         names = tuple(rng.choices(sorted(BLOCKS), k=rng.randint(2, 4)))
@@ -116,7 +116,7 @@ def architecture(seed: str) -> tuple[str, ...]:
             return names
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=16)
 def read(names: tuple[str, ...]) -> Network:
     """Capture an architecture; its weights are drawn later."""
     with torch.random.fork_rng(devices=[]):
@@ -148,9 +148,9 @@ def drawn(seed: str, names: tuple[str, ...]) -> tuple[Network, Array, Array]:
     return made, *_rays(kind, RAYS, rng)
 
 
-def run_network(seed: str, tally: Tally) -> None:
+def run_network(seed: str, tally: Tally, names: tuple[str, ...] | None = None) -> None:
     """Follow the rays of one network, and hold what is certified against the referee."""
-    names = architecture(seed.rpartition("/")[0])
+    names = names or architecture(seed.rpartition("/")[0])
     try:
         network, origins, directions = drawn(seed, names)
         far = ff.at_infinity(network, origins, directions, certify=True, undecided="mark")

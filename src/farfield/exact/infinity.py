@@ -43,7 +43,8 @@ def at_infinity(
         origin: ``(rays, *input)`` or one row for all rays.
         direction: ``(rays, *input)`` or one row for all rays; not zero.
         certify: Prove every decision, in floating point with error bounds or else in rational
-            arithmetic; what can be proven is told in ``certified``. Needs a float64 network.
+            arithmetic, which networks with growth orders do not have; what can be proven is told
+            in ``certified``. Needs a float64 network.
         budget: How many seconds to spend at most on what floating point cannot decide; what is
             not proven by then is reported as not certified. Zero: floating point alone.
         undecided: What to do with rays on which several limits are possible: a jump that is

@@ -3,10 +3,14 @@
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 import farfield as ff
+from campaigns.growth_soundness import drawn
 from farfield.errors import InputError
+from farfield.exact.series.tube import Frame
 from growth_cases import GROWN
 from growth_referee import Fixture, farthest_off, rays
 
@@ -15,6 +19,12 @@ DELTA = 0.01
 BEYOND = (1.0, 1.1, 3.0, 1e4)
 
 
+ARCHITECTURES = [
+    ("pre norm", "layer norm", "gelu"),
+    ("product", "rms norm", "attention"),
+    ("mixture", "largest", "quotient"),
+    ("gate", "where", "logarithm", "silu"),
+]
 # The winner of a row minus itself: bounds do not know that this is zero.
 UNBOUNDED = {
     aten.logsumexp.default,
@@ -129,15 +139,46 @@ def check_settled(network, origin, direction, delta=DELTA):
         if target not in UNBOUNDED
     ],
 )
-def test_operations_that_change_growth_settle(shape, function):
+def test_operations_that_change_growth_settle_and_are_certified(shape, function):
     origin, direction = rays()
-    check_settled(ff.capture(Fixture(shape, function, 1), origin), origin, direction)
+    network = ff.capture(Fixture(shape, function, 1), origin)
+    check_settled(network, origin, direction)
+    assert bool(ff.at_infinity(network, origin, direction, certify=True).certified.all())
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_settle(name):
     origin, direction = rays(3, 4)
     check_settled(ff.capture(seeded(NETWORKS[name]()), origin), origin, direction)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_random_networks_settle_where_they_say(seed):
+    names = ARCHITECTURES[seed % len(ARCHITECTURES)]
+    network, origin, direction = drawn(f"settling/{seed}", names)
+    origin, direction = torch.from_numpy(origin), torch.from_numpy(direction)
+    far = ff.at_infinity(network, origin, direction, undecided="mark")
+    found = far.settles(DELTA)
+    some = torch.isfinite(found[0])
+    order = max(int(far.order.max()), 1)
+    places = [found[0, some] * factor for factor in BEYOND]
+    if bool(some.any()):
+        assert farthest_off(network, origin[some], direction[some], order, places) <= DELTA
+
+
+def test_forgotten_rests_are_noticed(monkeypatch):
+    honest = Frame.cut
+    monkeypatch.setattr(
+        Frame,
+        "cut",
+        lambda self, balls: {
+            o: b._replace(rest=0 * b.rest) for o, b in honest(self, balls).items()
+        },
+    )
+    origin, direction = rays(3, 4)
+    with pytest.raises(AssertionError):
+        check_settled(ff.capture(seeded(Block()), origin), origin, direction)
 
 
 def test_smaller_distances_are_reached_later():

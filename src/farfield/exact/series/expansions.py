@@ -7,9 +7,7 @@ given. Powers, exponentials and logarithms follow from the differential equation
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -66,21 +64,27 @@ def composed(function: Callable[[Tensor], Tensor], a: Sequence[Tensor]) -> Coeff
     step = [torch.zeros_like(a[0]), *a[1:]]
     raised, factorial = [torch.ones_like(a[0]), *(torch.zeros_like(a[0]) for _ in a[1:])], 1.0
     for order in range(1, len(a)):
-        function = _derivative(function)
-        slope = function(a[0])
+        function = derivative(function)
+        slope = function(a[0]).detach()
         raised, factorial = times(raised, step), factorial * order
         for k in range(order, len(a)):
             found[k] = found[k] + slope * raised[k] / factorial
     return found
 
 
-def _derivative(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+def derivative(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The derivative of a function of each element, which has one again."""
+
     def derived(at: Tensor) -> Tensor:
-        with warnings.catch_warnings():
-            # PyTorch scripts decompositions of its own when it first differentiates this way.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            result = torch.func.jvp(function, (at,), (torch.ones_like(at),))
-        return cast("Tensor", result[1])
+        with torch.enable_grad():
+            leaf = at if at.requires_grad else at.detach().clone().requires_grad_()
+            value = function(leaf)
+            if not value.requires_grad:
+                return torch.zeros_like(at)
+            (slope,) = torch.autograd.grad(
+                value.sum(), leaf, create_graph=True, materialize_grads=True
+            )
+        return slope
 
     return derived
 

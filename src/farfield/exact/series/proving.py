@@ -1,10 +1,11 @@
 """Certificates of series: far fields whose every decision is proven, by a walk in tubes.
 
 From far enough out on, a tube has the true coefficients within bounds of rounding, and every
-decision that it took (which order leads, which score wins, which side of a kink) holds for all larger
-``t``. A far field is certified if its numbers are within these bounds, and if they prove which
-classes lead, and which of those is largest. What is taken for zero because it may be rounding is
-never proven: a growing coefficient counts as zero only if nothing was ever rounded in it.
+decision that it took (which order leads, which score wins, which side of a kink) holds for all
+larger ``t``. A far field is certified if its numbers are within these bounds, and if they prove
+which classes lead, and which of those is largest. What is taken for zero because it may be
+rounding is never proven: a growing coefficient counts as zero only if nothing was ever rounded
+in it.
 """
 
 from __future__ import annotations

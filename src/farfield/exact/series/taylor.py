@@ -8,7 +8,7 @@ A value at rest is ``a + h(t)`` with ``a`` its coefficient of order 0, known up 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from farfield.exact.bounded import FUNCTION_ERROR
 from farfield.exact.leads import SLACK
+from farfield.exact.series.expansions import derivative
 from farfield.exact.series.tube import Ball, Balls, Frame, added
 from farfield.graph.growth import AtRest
 from farfield.graph.rules import Smooth
@@ -142,7 +143,9 @@ def of_curve(whole: Whole, curve: Smooth | AtRest, count: int) -> Expansion:
     bound = torch.full_like(at, curve.lipschitz)
     if count == 1 or not math.isfinite(curve.curvature):
         return Expansion(taylor, bound, valid)
-    slope = _known(_derivative(curve.function, at), curve.curvature * error + FUNCTION_ERROR)
+    slope = _known(
+        derivative(curve.function)(at).detach(), curve.curvature * error + FUNCTION_ERROR
+    )
     taylor.append(slope)
     return Expansion(taylor, torch.full_like(at, curve.curvature / 2), valid)
 
@@ -158,10 +161,3 @@ def bends(whole: Whole, curve: Smooth) -> Tensor:
 def _known(value: Tensor, error: Tensor) -> Ball:
     """A computed number: what it is off by, and some rounding of its own."""
     return Ball(value, error * SLACK + FUNCTION_ERROR * value.abs(), torch.zeros_like(value))
-
-
-def _derivative(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    """The derivative of a function of each element."""
-    with torch.enable_grad():
-        leaf = at.detach().clone().requires_grad_()
-        return torch.autograd.grad(function(leaf).sum(), leaf)[0]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from farfield.errors import UnsupportedOperation
 from farfield.exact.bounded import ROUNDOFF, gamma
 from farfield.exact.leads import SLACK
 from farfield.exact.series.taylor import LEAST, at_rest, bends, composed, of_curve
@@ -63,13 +64,16 @@ class TubeDomain:
         """A value of its orders: low ones become a rest; numbers near underflow are not trusted."""
         kept = self.frame.cut(balls)
         first = next(iter(kept.values())).value
-        kept = {order: ball for order, ball in kept.items() if bool(ball.some.any())}
-        for ball in kept.values():
-            for part in ball:
-                size = part.abs()
-                self.require((size == 0) | ((size > FINE) & (size < 1 / FINE)) | part.isneginf())
-        kept = kept or {0: Ball.exact(torch.zeros_like(first))}
-        return Tube(first.shape, kept, first.device)
+        some = {}
+        for order, ball in kept.items():
+            parts = torch.stack(tuple(ball))
+            size = parts.abs()
+            if bool(size.any()):
+                some[order] = ball
+                sure = (size == 0) | ((size > FINE) & (size < 1 / FINE)) | parts.isneginf()
+                self.require(sure.all(dim=0))
+        some = some or {0: Ball.exact(torch.zeros_like(first))}
+        return Tube(first.shape, some, first.device)
 
     def require(self, sure: Tensor) -> None:
         """Rays on which something is not so have no bounds."""
@@ -87,6 +91,8 @@ class TubeDomain:
         for order in {order for value in values for order in value.balls}:
             given = [value.ball(order) for value in values]
             numbers = operation.function(*(each.value for each in given), *operation.weights)
+            if len(numbers) != len(self.failed):
+                raise UnsupportedOperation("rows that are folded into another dimension have no T")
             if numbers.dtype != torch.float64:
                 self.failed = torch.ones_like(self.failed)
             errors = [each.error + share * each.value.abs() for each in given]
