@@ -20,7 +20,9 @@ def quotient(numbers: Numbers, left: Any, right: Array) -> Array:
 
 def raised(numbers: Numbers, values: Array, exponent: float) -> Array:
     if float(exponent).is_integer():
-        return each(lambda x: x ** int(exponent), values)
+        # One factor after another: balls that hold zero have no logarithm.
+        whole = each(lambda x: math.prod([x] * int(abs(exponent))), values)
+        return whole if exponent > 0 else 1 / whole
     return each(lambda x: x.sqrt() ** int(2 * exponent), values)
 
 

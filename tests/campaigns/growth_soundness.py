@@ -242,10 +242,10 @@ def summary(tally: Tally) -> str:
     )
 
 
-def campaign(base: str, networks: int, tally: Tally) -> None:
+def campaign(base: str, networks: int, tally: Tally, first: int = 0) -> None:
     """Run until there were so many networks, or a ray is wrong."""
     told = time.monotonic()
-    for number in range(10 * networks):
+    for number in range(first, first + 10 * networks):
         run_network(f"{base}/{number // EACH}/{number}", tally)
         if tally.wrong or tally.networks >= networks:
             return
@@ -260,6 +260,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--networks", type=int, default=1000, help="how many")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)))
+    parser.add_argument("--first", type=int, default=0, help="begin at this one")
     parser.add_argument("--case", metavar="SEED", help="repeat one network")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -268,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
         run_network(options.case, tally)
     else:
         print(f"seed {options.seed}", flush=True)
-        campaign(options.seed, options.networks, tally)
+        campaign(options.seed, options.networks, tally, options.first)
     for line in tally.wrong[:20]:
         print("WRONG", line)
     print(summary(tally))
