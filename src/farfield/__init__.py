@@ -19,7 +19,7 @@ __version__ = "0.2.0"
 _PUBLIC = {
     "farfield": (
         "audit", "data", "datasets", "errors", "estimators", "evaluate", "exact", "graph", "guard",
-        "networks", "objectives", "report", "reproduce", "scores",
+        "integrations", "networks", "objectives", "report", "reproduce", "scores",
     ),
     "farfield.audit.entry_errors": ("entry_errors",),
     "farfield.audit.fields": ("EntryErrors",),
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from farfield import evaluate as evaluate
     from farfield import exact as exact
     from farfield import graph as graph
+    from farfield import integrations as integrations
     from farfield import networks as networks
     from farfield import objectives as objectives
     from farfield import report as report
