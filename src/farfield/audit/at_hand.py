@@ -87,7 +87,7 @@ def at_hand(model: Any, data: Any, y: Any, label: str | None, **options: Any) ->
     )
 
 
-READING = ("schema", "categorical", "ignore", "delimiter", "impute")
+READING = ("schema", "categorical", "ignore", "delimiter", "impute", "seed")
 
 
 def is_path(given: Any) -> bool:

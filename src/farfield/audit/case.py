@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
 from farfield.audit.fields import Task
-from farfield.audit.given_guard import guarded
+from farfield.audit.given_guard import MOST_ROWS, guarded
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
@@ -44,6 +44,8 @@ class Case:
         progress: Called with the name of a stage and the share of it that is done.
         given_guard: The guard around the model, if it came with one.
         wants_guard: Whether before and after the guard are to be compared.
+        asked_guard: Whether the user asked for that; if not, it must not cost much, nor fail.
+        unguarded: Why there is no guard, if none could be made.
         warnings: Sentences that stand at the top of the audit; any part may add one.
         found: What was computed so far: fields of the audit.
     """
@@ -59,7 +61,9 @@ class Case:
     progress: Progress
     given_guard: AnyGuard | None = None
     wants_guard: bool = False
+    asked_guard: bool = False
     warnings: list[str] = field(default_factory=list)
+    unguarded: list[str] = field(default_factory=list)
     found: dict[str, Any] = field(default_factory=dict)
 
     def stage(self, name: str) -> Callable[[float], None]:
@@ -83,6 +87,15 @@ class Case:
         labels = None if subject.labels is None else subject.labels[inside]
         rows, seed = subject.rows[inside], self.settings.seed
         return guarded(subject.model, subject.moving, rows, labels, random_state=seed), apart
+
+    @cached_property
+    def shown_guard(self) -> AnyGuard:
+        """The guard to compare with: if it was asked for, the one that the command makes."""
+        if self.given_guard is not None or not self.asked_guard:
+            return self.protection[0]
+        rows = self.source.sample(MOST_ROWS, random_state=self.settings.seed)
+        model, columns = self.subject.model, self.subject.moving
+        return guarded(model, columns, rows.X, rows.y, random_state=self.settings.seed)
 
     @property
     def classifies(self) -> bool:

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from farfield.audit.at_hand import AtHand
+from farfield.audit.case import Case
 from farfield.audit.fields import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
-from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
+from farfield.levels import EPSILON, KEEP, RADII
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
 
@@ -52,12 +54,16 @@ def data_facts(source: Any, subject: Subject, given: Any = None) -> DataFacts:
     )
 
 
-def provenance(settings: Settings, started: float) -> Provenance:
+def provenance(case: Case, files: AtHand, started: float) -> Provenance:
     """With what, where and when it was looked at."""
+    settings = case.settings
     written = {
         name: str(getattr(settings, name))
         for name in ("threshold", "max_blind", "samples", "directions", "engine")
     }
+    written |= _reading(files) | {"guard": _guard(case)}
+    if case.ood:
+        written["foreign sets"] = ", ".join(f"{k}: {each.where}" for k, each in case.ood.items())
     return Provenance(
         farfield=_version("farfield"),
         versions={"python": platform.python_version()}
@@ -67,7 +73,31 @@ def provenance(settings: Settings, started: float) -> Provenance:
         seconds=round(time.perf_counter() - started, 2),
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         settings=written,
+        command=files.audit(),
     )
+
+
+def _reading(files: AtHand) -> dict[str, str]:
+    """How the data was read, where that was said; a schema by its digest too."""
+    words = iter(files.reading)
+    told: dict[str, str] = {}
+    for option in words:
+        name, value = option.removeprefix("--"), next(words)
+        told[name] = f"{told[name]}, {value}" if name in told else value
+    digest = _digest(told["schema"]) if "schema" in told else None
+    return told if digest is None else told | {"schema, SHA-256": digest}
+
+
+def _guard(case: Case) -> str:
+    """What guard was compared with."""
+    if case.given_guard is not None:
+        return "the one around the model"
+    if case.unguarded:
+        return f"none: {case.unguarded[0]}"
+    if not case.wants_guard:
+        return "none"
+    rows = "all rows, as farfield guard does" if case.asked_guard else "a sample of the rows"
+    return f"made from {rows}; radii {RADII:g}, epsilon {EPSILON:g}, keep {KEEP:g}"
 
 
 def _version(package: str) -> str:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     AnyGuard = GuardedModel | GuardedFunction
 # What every file of a guarded model has somewhere.
 MARK = b"farfield.guard"
+# Rows that a guard is fitted on at most; more are taken as a sample.
+MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from farfield.audit.case import Case, Progress, open_case
 from farfield.audit.fields import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.opening import Evidence, open_both
-from farfield.audit.settings import Settings
+from farfield.audit.settings import Settings, WantsGuard
 from farfield.data import LabelKind
 
 
@@ -25,7 +25,7 @@ def opened(
     class_names: Sequence[str] | None = None,
     label_kind: LabelKind | None = None,
     task: Task | None = None,
-    guard: bool = False,
+    guard: WantsGuard = False,
     allow_code: bool = False,
     evidence: Evidence = "auto",
     progress: Progress | None = None,
@@ -46,6 +46,10 @@ def opened(
             random_state=settings.seed,
             **reading,
         )
+        if guard == "sample":
+            wanted = task == "classification" and not source.is_image
+        else:
+            wanted = bool(guard)
         yield open_case(
             settings,
             given.renamed(loaded),
@@ -56,7 +60,8 @@ def opened(
             class_names=class_names,
             progress=progress or _quiet,
             given_guard=given.around(loaded),
-            wants_guard=guard or given.guarded,
+            wants_guard=given.guarded or wanted,
+            asked_guard=given.guarded or guard is True,
         )
 
 

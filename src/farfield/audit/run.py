@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from farfield.audit.at_hand import AtHand, at_hand, is_path
@@ -20,7 +19,7 @@ from farfield.audit.opening import Evidence
 from farfield.audit.policy import Policy, as_policy
 from farfield.audit.record import Audit
 from farfield.audit.sections import compute
-from farfield.audit.settings import EngineName, EntryRows, Settings
+from farfield.audit.settings import EngineName, EntryRows, Settings, WantsGuard
 from farfield.data import LabelKind
 
 
@@ -46,7 +45,7 @@ def audit(
     samples: int = Settings.samples,
     directions: int = Settings.directions,
     engine: EngineName = Settings.engine,
-    guard: bool = False,
+    guard: WantsGuard = False,
     show_rows: bool = False,
     expected_accuracy: float | None = None,
     entry_rows: EntryRows = None,
@@ -84,7 +83,9 @@ def audit(
         samples: Rows that distances, curves and detection are computed from.
         directions: Sampled directions per family.
         engine: ``"local"``, or ``"ray"`` to spread the row-parallel parts over a Ray cluster.
-        guard: Whether to fit a guard and compare before with after.
+        guard: Whether to fit a guard, on all rows as :func:`farfield.guard` does, and to compare
+            before with after. ``"sample"`` fits one on a sample of a table, in about a second, if
+            that can be done; the command line does so by default.
         show_rows: Whether surfaces show rows of the data; else only where many of them are.
         expected_accuracy: What the model's makers report; a warning if the rows say otherwise.
         entry_rows: Rows that errors of data entry are made in: a number, ``"all"``, or ``None`` for
@@ -137,7 +138,7 @@ def audit(
         class_names=",".join(map(str, class_names or ())),
         label_kind=label_kind,
         task=task,
-        guard=guard,
+        guard=guard is True,
         show_rows=show_rows,
         allow_code=allow_code,
         evidence=None if evidence == "auto" else evidence,
@@ -184,7 +185,7 @@ def _conclude(case: Case, started: float, files: AtHand) -> Audit:
         model=model_facts(case.loaded, subject),
         data=data_facts(case.source, subject, case.data),
         remedies=remedies(subject, files),
-        provenance=replace(provenance(settings, started), command=files.audit()),
+        provenance=provenance(case, files, started),
         at_hand=files,
         **found,
     )

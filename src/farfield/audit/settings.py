@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 from farfield.errors import InputError
 from farfield.levels import BLIND
 
+# Whether to make a guard: of all rows, or, for tables, of a sample of them.
+WantsGuard = bool | Literal["sample"]
 EngineName = Literal["local", "ray"]
 # A number of rows, all of them, or as many as there is time for.
 EntryRows = int | Literal["all"] | None

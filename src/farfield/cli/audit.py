@@ -66,7 +66,11 @@ Examples:
     "--directions", default=Settings.directions, show_default=True, help="Directions per family."
 )
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--guard", is_flag=True, help="Fit a guard too, and show before and after.")
+@click.option(
+    "--guard/--no-guard",
+    default=None,
+    help="Before and after a guard: of all rows, or none; of a sample of tables if not given.",
+)
 @click.option("--show-rows", is_flag=True, help="Show rows of the data in surfaces.")
 @click.option(
     "--expected-accuracy", type=click.FloatRange(0, 1), help="Warn if the accuracy is far from it."
@@ -94,6 +98,7 @@ def audit(
     class_names: str | None,
     pair: tuple[str, ...],
     entry_rows: str | None,
+    guard: bool | None,
     config: Path | None,
     as_json: bool,
     latex: bool,
@@ -117,6 +122,7 @@ def audit(
             class_names=class_names.split(",") if class_names else None,
             pairs=pairs,
             entry_rows=rows,
+            guard="sample" if guard is None else guard,
             policy=options.policy(config),
             progress=progress,
             **given,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from farfield.audit.given_guard import guarded
+from farfield.audit.given_guard import MOST_ROWS, guarded
 from farfield.audit.models import call_factories
 from farfield.audit.opening import open_both
 from farfield.cli.terminal import Show
@@ -18,9 +18,6 @@ from farfield.guard.envelope import Envelope
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_trees import holds_trees
-
-# Rows that a guard is fitted on at most; more are taken as a sample.
-MOST_ROWS = 200_000
 
 
 def write_guard(

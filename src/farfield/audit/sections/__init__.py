@@ -52,7 +52,7 @@ PARTS = (
     Part("directions", lambda _: True, directions.compute),
     Part("features", _classifies_tables, features.compute),
     Part("detection", lambda case: case.classifies, detection.compute),
-    Part("guard", lambda case: case.wants_guard, guard.compute),
+    Part("guard", lambda case: case.wants_guard, guard.compute_if_possible),
     Part("entry errors", _classifies_tables, entry_errors.compute),
     Part("what if", _classifies_tables, what_if.compute),
     Part("health", lambda _: True, health.compute),

@@ -12,6 +12,7 @@ import torch
 from farfield.audit.case import Case
 from farfield.audit.fields import BeforeAfter, End, Family, Feature, GuardedFeature
 from farfield.audit.subject import Floats, Subject
+from farfield.errors import FarfieldError
 from farfield.estimate import value_of
 from farfield.evaluate.calibration import calibration
 from farfield.evaluate.detection import detection
@@ -41,7 +42,9 @@ def compute(case: Case) -> dict[str, Any]:
     from farfield.guard.falsify import falsify
 
     case.stage("guard")
-    safe, apart = case.protection
+    safe = case.shown_guard
+    # Rows that the guard has not been fitted on, unless it was asked for: then it knows of some.
+    apart = np.ones(len(case.subject.rows), bool) if case.asked_guard else case.protection[1]
     rows = {"": case.subject.rows[apart]} | {
         name: np.asarray(source.sample(MOST_OUT, random_state=case.settings.seed).X, float)
         for name, source in case.ood.items()
@@ -52,13 +55,6 @@ def compute(case: Case) -> dict[str, Any]:
     after = {name: safe.predict_proba(values) for name, values in rows.items()}
     same = np.concatenate([plain[name].argmax(1) == after[name].argmax(1) for name in rows])
     certificate = safe.certificate
-    columns = case.subject.centre.size
-    attack = falsify(
-        safe,
-        restarts=int(np.clip(ATTACKED // columns, *RESTARTS)),
-        steps=int(np.clip(STEPS * WIDE // columns, FEWEST_STEPS, STEPS)),
-        random_state=case.settings.seed,
-    )
     compared = BeforeAfter(
         promise=certificate.statement(),
         rows=_blindness(case, safe, case.found["families"])
@@ -69,17 +65,51 @@ def compute(case: Case) -> dict[str, Any]:
             "radius in data radii": certificate.radii,
             "epsilon": certificate.epsilon,
             "classes": float(certificate.classes),
-            "unseen rows unchanged": float((plain[""] == after[""]).all(axis=1).mean()),
+            **_unseen(case, safe, plain[""], after[""]),
             "training rows unchanged": certificate.training.share,
             "rows with the same class": float(same.mean()),
             "largest probability allowed beyond the radius": certificate.largest_probability,
-            "largest probability an attack found there": attack.largest,
+            **_attacked(case, safe),
             "views": ", ".join(view.name for view in certificate.views),
             "metric": certificate.metric,
+            "rows that it was made from": float(certificate.training.rows),
         },
         features=_features(case.subject, safe, case.found.get("features", ())),
     )
     return {"guard": compared}
+
+
+def compute_if_possible(case: Case) -> dict[str, Any]:
+    """The same; a guard that nobody asked for and that cannot be made is left out."""
+    if case.asked_guard:
+        return compute(case)
+    try:
+        return compute(case)
+    except FarfieldError as error:
+        case.unguarded.append(" ".join(str(error).split()))
+        return {}
+
+
+def _attacked(case: Case, safe: AnyGuard) -> dict[str, float]:
+    """The most that an attack finds beyond the radius; made on guards that were asked for."""
+    if not case.asked_guard:
+        return {}
+    columns = case.subject.centre.size
+    attack = falsify(
+        safe,
+        restarts=int(np.clip(ATTACKED // columns, *RESTARTS)),
+        steps=int(np.clip(STEPS * WIDE // columns, FEWEST_STEPS, STEPS)),
+        random_state=case.settings.seed,
+    )
+    return {"largest probability an attack found there": attack.largest}
+
+
+def _unseen(case: Case, safe: AnyGuard, plain: Floats, after: Floats) -> dict[str, float]:
+    """How many rows stay as they are that the guard has not seen."""
+    held_out = safe.certificate.held_out
+    if not case.asked_guard:
+        return {"unseen rows unchanged": float((plain == after).all(axis=1).mean())}
+    return {} if held_out is None else {"unseen rows unchanged": held_out.share}
 
 
 def _blindness(case: Case, safe: AnyGuard, found: Sequence[Family]) -> dict[str, Pair]:
