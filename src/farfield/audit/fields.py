@@ -321,6 +321,7 @@ class Health:
             ``nll``, ``coverage`` and so on) with intervals.
         reliability: The bars of the reliability diagram.
         mmc: Mean of the largest probability over the rows.
+        certain: Share of the rows with the threshold's confidence or more.
         baseline: What no model at all would give on these rows: the accuracy of always naming the
             most frequent class; for a regressor, the RMSE of always naming the mean.
     """
@@ -330,6 +331,7 @@ class Health:
     reliability: tuple[Bin, ...] = ()
     mmc: float | None = None
     baseline: float | None = None
+    certain: float | None = None
 
 
 @dataclass(frozen=True)

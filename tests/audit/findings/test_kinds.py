@@ -92,7 +92,10 @@ def test_one_feature_makes_the_model_certain():
     ]
     assert sorted(found.columns) == sorted(sure)
     assert f"{len(sure)} features of {len(base.features)}" in found.detail
-    assert {each.known for each in found.evidence} == {"sample"}
+    assert {each.known for each in found.evidence} == {"exact"}
+    first = min(base.features, key=lambda each: each.soonest)
+    assert found.columns[0] == first.name
+    assert found.evidence[0].value in (first.down.value[1], first.up.value[1])
     bounded = [replace(each, up=None, down=replace(each.down, bound=0.0)) for each in base.features]
     assert "FF102" not in codes(plain(features=tuple(bounded)))
 

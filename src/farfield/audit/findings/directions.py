@@ -85,31 +85,45 @@ def _feature(audit: Audit) -> Found | None:
     if not certain:
         return None
     certain.sort(key=lambda each: each[0].soonest)
-    first, ends = certain[0]
-    side, end = min(ends, key=lambda each: _order(each[1].beyond[1]))
+    soonest = [(feature, *_soonest(ends)) for feature, ends in certain[:SHOWN]]
     return Found(
         f"{plural(len(certain), 'feature')} of {len(audit.features)} can do it alone. The soonest "
-        f"is {first.name}, going {side}: half of the rows are 99.9% sure of {end.label} for good "
-        f"from {_value(end, first, audit)} on; in the data it is {number(first.low)} "
-        f"to {number(first.high)}.",
+        f"is {_told(*soonest[0], audit)}",
         tuple(
-            Measure(f"{feature.name}, {side}: rows that end certain", end.blind,
-                    known(end.blind, "sample"), share=True)
-            for feature, ends in certain[:SHOWN]
-            for side, end in ends
+            Measure(f"{feature.name}, {side}: 99.9% sure for good from (middle row)", end.value[1],
+                    _how(end, audit), unit=feature.unit)
+            for feature, side, end in soonest
+            if math.isfinite(end.value[1])
         ),
         tuple(feature.name for feature, _ in certain),
         audit.at_hand.guard(),
     )  # fmt: skip
 
 
+def _soonest(ends: list[tuple[str, End]]) -> tuple[str, End]:
+    return min(ends, key=lambda each: _order(each[1].beyond[1]))
+
+
+def _told(feature: Feature, side: str, end: End, audit: Audit) -> str:
+    share = f"{percent(value_of(end.blind))} of the rows end certain of {end.label}"
+    if not math.isfinite(end.value[1]):
+        return f"{feature.name}, going {side}: {share}."
+    seen = audit.verdict.seen_to is not None
+    value = reached(end.value[1], feature.unit, bound=not end.exact and not seen, seen=seen)
+    return (
+        f"{feature.name}, going {side}: {share}, half of them 99.9% sure for good from {value} on; "
+        f"in the data it is {number(feature.low)} to {number(feature.high)}."
+    )
+
+
+def _how(end: End, audit: Audit) -> Known:
+    if audit.verdict.seen_to is not None:
+        return "seen"
+    return "exact" if end.exact else "at most"
+
+
 def _order(value: float) -> float:
     return math.inf if math.isnan(value) else value
-
-
-def _value(end: End, feature: Feature, audit: Audit) -> str:
-    seen = audit.verdict.seen_to is not None
-    return reached(end.value[1], feature.unit, bound=not end.exact and not seen, seen=seen)
 
 
 KINDS = (

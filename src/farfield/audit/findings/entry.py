@@ -55,7 +55,7 @@ def _found(audit: Audit, wanted: Callable[[Mistake], bool], what: tuple[str, str
         return None
     bad.sort(key=lambda each: -value_of(unnoticed(each, audit)))
     worst, columns = bad[0], tuple(dict.fromkeys(each.column for each in bad))
-    example = f" {worst.example}." if worst.example else ""
+    example = f" For example: {worst.example}." if worst.example else ""
     return Found(
         f"{plural(len(bad), *what)} in {plural(len(columns), 'column')} can change the "
         f"predicted class without a sign in any score. The worst: {worst.column}, {worst.error}, "

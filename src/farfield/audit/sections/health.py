@@ -62,6 +62,7 @@ def _classification(case: Case, advance: Callable[[float], None]) -> Health:
         ),
         mmc=float(p.max(axis=1).mean()),
         baseline=float(np.bincount(y).max() / len(y)),
+        certain=float((p.max(axis=1) >= settings.threshold).mean()),
     )
 
 

@@ -26,6 +26,10 @@ DEVIATION = "The typical distance of a value in the data from its mean."
 SCORE = "A number that says how uncertain the model is: higher means more uncertain."
 COVERED = "The inputs that a guard takes for familiar and does not change."
 RADIUS = "The distance from the mean of the data to the furthest training row that is covered."
+GUARD = (
+    "What is put around a model so that it says 1/K far away from its data, by proof, and keeps "
+    "every predicted class."
+)
 WHITENED = (
     "Measured so that the columns of the data have no correlation and a deviation of one each."
 )
@@ -50,6 +54,7 @@ def words_used(audit: Audit) -> list[Entry]:
         (True, "Sampled, estimated", SAMPLED),
         (True, "Standard deviation (sd)", DEVIATION),
         (True, "Score", SCORE),
+        (audit.guard is not None or bool(audit.remedies), "Guard", GUARD),
         (audit.guard is not None, "Covered set", COVERED),
         (audit.guard is not None, "Data radius", RADIUS),
         (True, "Whitened", WHITENED),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from farfield.estimate import Estimate
-from farfield.report.content.words import UNKNOWN, percent
+from farfield.report.content.words import UNKNOWN, harmless, listed, percent
 
 if TYPE_CHECKING:
     from farfield.audit.fields import Family
@@ -44,7 +44,7 @@ def headline(audit: Audit) -> Headline:
     verdict = audit.verdict
     family = next((each for each in audit.families if each.name == verdict.family), None)
     return Headline(
-        outcome="unasked" if verdict.passed is None else "passed" if verdict.passed else "failed",
+        outcome=_outcome(audit),
         badge=_badge(audit),
         number=percent(verdict.blind) if math.isfinite(verdict.blind) else "?",
         known=_known(family, verdict.seen_to),
@@ -54,10 +54,19 @@ def headline(audit: Audit) -> Headline:
     )
 
 
+def _outcome(audit: Audit) -> Outcome:
+    if not audit.passed:
+        return "failed"
+    return "unasked" if audit.verdict.passed is None and audit.policy is None else "passed"
+
+
 def _badge(audit: Audit) -> str:
     verdict = audit.verdict
+    broken = list(dict.fromkeys(each.code for each in audit.findings if each.breaks))
+    if broken and verdict.passed is not False:
+        return f"Failed: {harmless(listed(broken))}"
     if verdict.passed is None or verdict.max_blind is None:
-        return "No limit was set"
+        return "No limit was set" if audit.policy is None else "Passed: nothing breaks its budget"
     allowed = f"{percent(verdict.max_blind)} allowed"
     return f"Passed: {allowed}" if verdict.passed else f"Failed: {allowed}"
 

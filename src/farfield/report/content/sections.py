@@ -66,6 +66,13 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
     plain = audit.task == "classification"
     several = audit.model.instances > 1
     made = [
+        (
+            "remedies",
+            "What to do",
+            audit.remedies or audit.guard,
+            "No remedy is listed for this model.",
+        ),
+        ("verdict", "Verdict", True, ""),
         ("directions", "Directions", audit.families, "No direction was followed."),
         (
             "features",
@@ -118,12 +125,6 @@ def sections(audit: Audit, limits: Limits) -> list[Section]:
             "Telling other data apart",
             audit.detection or audit.out_sets,
             "Give data of another kind with --ood NAME=FILE to see whether it is noticed.",
-        ),
-        (
-            "remedies",
-            "What to do",
-            audit.remedies or audit.guard,
-            "No remedy is listed for this model.",
         ),
         ("facts", "Facts to reproduce this", True, ""),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,7 @@ from farfield.files import replacing
 from farfield.report.content import words
 from farfield.report.content.entry_errors import best_score, error_grid, worst_mistakes
 from farfield.report.content.features import feature_rows
+from farfield.report.content.findings import IN_FULL, evidenced, lived_with
 from farfield.report.content.flips import flip_rows
 from farfield.report.content.glossary import words_used
 from farfield.report.content.headline import headline
@@ -104,7 +106,9 @@ def _render(audit: Audit, limits: Limits) -> str:
             flips=flip_rows(audit, min(FLIPS, limits.rows)),
             mistakes=worst_mistakes(audit, min(MISTAKES, limits.rows)),
             divided=most_divided(audit),
-            words=words_used(audit),
+            words=[(slug(word), word, meaning) for word, meaning in words_used(audit)],
+            term=_linked({slug(word) for word, _ in words_used(audit)}),
+            in_full=IN_FULL,
             policy=policy(style, script, early),
             style=Markup(style),
             script=Markup(script),
@@ -157,9 +161,31 @@ def environment() -> Environment:
         plural=words.plural, is_picture=is_picture, ends_told=ends_told, settled_told=settled_told,
         settled_middle=settled_middle, made_of=made_of, switch_told=switch_told,
         beyond_told=beyond_told, comes_to_rest=comes_to_rest, is_telling=words.is_telling,
-        far_end=words.far_end, lasting=words.lasting, best_score=best_score,
+        far_end=words.far_end, lasting=words.lasting, best_score=best_score, evidenced=evidenced,
+        lived_with=lived_with,
     )  # fmt: skip
     return made
+
+
+def slug(word: str) -> str:
+    """The name of a word's place on the page.
+
+    >>> slug("Reach, the last switch"), slug("Standard deviation (sd)")
+    ('word-reach', 'word-standard-deviation')
+    """
+    return "word-" + re.sub(r"[^a-z]+", "-", re.split(r"[,(]", word.lower())[0]).strip("-")
+
+
+def _linked(known: set[str]) -> Callable[[str, str], Markup]:
+    """Words as links to their meanings further down, if the page has these."""
+
+    def term(word: str, text: str) -> Markup:
+        place = slug(word)
+        if place not in known:
+            return Markup.escape(text)
+        return Markup('<a class="term" href="#{}">{}</a>').format(place, text)
+
+    return term
 
 
 def is_picture(uri: str) -> bool:

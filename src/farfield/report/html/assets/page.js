@@ -125,6 +125,19 @@ function choose(select, names) {
     for (const each of opened) each.open = false;
   });
 
+  // Say that a table goes on to the right where it does.
+  const hint = (box) => {
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    const before = box.previousElementSibling;
+    const there = before !== null && before.classList.contains("sideways");
+    if (wide && !there) box.before(make("p", { class: "sideways", "aria-hidden": "true" }, "Scroll sideways for more →"));
+    if (!wide && there) before.remove();
+  };
+  const sizes = new ResizeObserver((entries) => {
+    for (const entry of entries) hint(entry.target);
+  });
+  for (const box of document.querySelectorAll(".scroll")) sizes.observe(box);
+
   const links = new Map([...document.querySelectorAll(".contents a")].map((a) => [a.hash.slice(1), a]));
   const watcher = new IntersectionObserver(
     (entries) => {
