@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from farfield.audit.judging import judged
+from farfield.audit.policy import as_policy
 from farfield.audit.record import Audit
 from farfield.errors import InputError
+from farfield.report.content.headline import headline
 from farfield.report.content.sections import LARGEST
 from farfield.report.content.words import visible
 from farfield.report.html.page import asset, notebook_summary, render, write_report
@@ -58,7 +61,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages():
-    return {name: render(make()).decode() for name, make in samples.EVERY.items()}
+    return {name: render(judged(make(), None)).decode() for name, make in samples.EVERY.items()}
 
 
 @pytest.mark.parametrize("name", samples.EVERY)
@@ -162,7 +165,46 @@ def test_sections_without_findings_say_what_would_fill_them(pages):
     for option in ("--label", "--ood NAME=FILE"):
         assert option in page.text
     links = [attrs["href"][1:] for attrs in page.of("a") if "href" in attrs]
-    assert set(links) - {"main"} == ids - {"missing"}
+    assert {each for each in links if not each.startswith("word-")} - {"main"} == ids - {"missing"}
+
+
+@pytest.mark.parametrize("name", samples.EVERY)
+def test_words_link_to_their_meanings(pages, name):
+    page = Page(pages[name])
+    links = {attrs["href"][1:] for attrs in page.of("a") if attrs.get("class") == "term"}
+    assert links or name == "bare"
+    assert links <= {attrs.get("id") for attrs in page.of("div")}
+
+
+def test_findings_come_first_then_what_to_do_then_evidence():
+    audit = judged(samples.tabular(), None)
+    page = render(audit).decode()
+    places = [page.index(f'id="{name}"') for name in ("findings", "remedies", "verdict", "facts")]
+    assert places == sorted(places)
+    assert [page.index(f">{each.code}<") for each in audit.findings[:3]] == sorted(
+        page.index(f">{each.code}<") for each in audit.findings[:3]
+    )
+    assert page.count('<article class="finding') == len(audit.findings)
+    nothing = render(replace(audit, findings=())).decode()
+    assert "Nothing that farfield looks for is wrong" in nothing
+
+
+def test_the_own_data_is_compared_with_foreign_sets():
+    audit = samples.tabular()
+    page = render(replace(audit, health=replace(audit.health, certain=0.4321))).decode()
+    own = page[page.index("own data</th>") :]
+    assert "43.2%" in own[:400]
+
+
+def test_the_outcome_is_that_of_the_whole_audit():
+    audit = replace(samples.tabular(), verdict=replace(samples.mixed().verdict, passed=None,
+                                                       max_blind=None))  # fmt: skip
+    assert headline(judged(audit, None)).badge == "No limit was set"
+    strict = headline(judged(audit, as_policy({"fail_on": "error"})))
+    assert strict.outcome == "failed"
+    assert strict.badge.startswith("Failed: FF101")
+    kept = headline(judged(audit, as_policy({"budgets": {"accuracy": 0.1}})))
+    assert (kept.outcome, kept.badge) == ("passed", "Passed: nothing breaks its budget")
 
 
 def test_warnings_stand_above_the_verdict(pages):

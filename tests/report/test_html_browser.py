@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from farfield.audit.judging import judged
 from farfield.report import write_report
 from farfield.report.content.words import number, percent
 from report import sample_audits as samples
@@ -48,7 +49,7 @@ def browser():
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("reports")
     for name, make in samples.EVERY.items():
-        write_report(make(), made / f"{name}.html")
+        write_report(judged(make(), None), made / f"{name}.html")
     return made
 
 
@@ -321,3 +322,33 @@ def test_pages_print_with_everything_open(visit, browser):
 
 def test_reports_lie_in_one_file(folder):
     assert {each.suffix for each in Path(folder).iterdir()} == {".html"}
+
+
+def test_three_findings_are_in_full_and_the_rest_folded(visit):
+    page = visit("tabular")
+    articles = page.all("#findings .finding")
+    shown = [each for each in articles if each.is_displayed()]
+    assert len(articles) > len(shown) == 3
+    assert all(each.find_element("css selector", "dl").is_displayed() for each in shown)
+    page.one("#findings .rest > summary").click()
+    assert all(each.is_displayed() for each in articles)
+
+
+def test_a_word_leads_to_its_meaning(visit):
+    page = visit("tabular")
+    link = page.one(".verdict a.term")
+    link.click()
+    page.wait(lambda: page.run("return location.hash") == "#word-blind")
+    place = page.run("return document.querySelector(':target').getBoundingClientRect().top")
+    assert 0 <= place < 900
+
+
+def test_tables_that_go_on_say_so(visit):
+    narrow = visit("tabular", width=390)
+    seen = (
+        "return [...document.querySelectorAll('.scroll')].filter((box) => box.checkVisibility())"
+        ".map((box) => [box.scrollWidth > box.clientWidth + 1,"
+        " Boolean(box.previousElementSibling?.classList.contains('sideways'))])"
+    )
+    narrow.wait(lambda: all(wide == told for wide, told in narrow.run(seen)))
+    assert any(wide for wide, _ in narrow.run(seen))

@@ -27,8 +27,8 @@ SCORE = "A number that says how uncertain the model is: higher means more uncert
 COVERED = "The inputs that a guard takes for familiar and does not change."
 RADIUS = "The distance from the mean of the data to the furthest training row that is covered."
 GUARD = (
-    "What is put around a model so that it says 1/K far away from its data, by proof, and keeps "
-    "every predicted class."
+    "A model that answers as the one inside of it where the data is, and as good as uniformly "
+    "beyond a stated radius, with a proof."
 )
 WHITENED = (
     "Measured so that the columns of the data have no correlation and a deviation of one each."

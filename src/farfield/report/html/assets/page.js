@@ -134,9 +134,9 @@ function choose(select, names) {
     if (!wide && there) before.remove();
   };
   const sizes = new ResizeObserver((entries) => {
-    for (const entry of entries) hint(entry.target);
+    for (const entry of entries) hint(entry.target.closest(".scroll"));
   });
-  for (const box of document.querySelectorAll(".scroll")) sizes.observe(box);
+  for (const part of document.querySelectorAll(".scroll, .scroll > table")) sizes.observe(part);
 
   const links = new Map([...document.querySelectorAll(".contents a")].map((a) => [a.hash.slice(1), a]));
   const watcher = new IntersectionObserver(
