@@ -39,8 +39,6 @@ def compute(case: Case) -> dict[str, Any]:
     per batch. The plain side is evaluated through the guard's own copy of the model, so that
     timings and numbers differ by the guard alone.
     """
-    from farfield.guard.falsify import falsify
-
     case.stage("guard")
     safe = case.shown_guard
     # Rows that the guard has not been fitted on, unless it was asked for: then it knows of some.
@@ -94,6 +92,8 @@ def _attacked(case: Case, safe: AnyGuard) -> dict[str, float]:
     """The most that an attack finds beyond the radius; made on guards that were asked for."""
     if not case.asked_guard:
         return {}
+    from farfield.guard.falsify import falsify
+
     columns = case.subject.centre.size
     attack = falsify(
         safe,
