@@ -98,6 +98,11 @@ class Case:
         return guarded(model, columns, rows.X, rows.y, random_state=self.settings.seed)
 
     @property
+    def has_guard(self) -> bool:
+        """Whether there is a guard to ask: it is wanted or given, and could be made."""
+        return (self.wants_guard or self.given_guard is not None) and not self.unguarded
+
+    @property
     def classifies(self) -> bool:
         """Whether there is a confidence to speak of."""
         return self.subject.task == "classification"

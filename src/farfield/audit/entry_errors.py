@@ -142,7 +142,7 @@ def make_errors(case: Case, columns: Sequence[TableColumn], *, numbered: bool) -
 def _watch(case: Case) -> Alarms:
     """Set every alarm by correct rows; that of the guard by those it was not made from."""
     subject = case.subject
-    if not (case.wants_guard or case.given_guard is not None) or case.unguarded:
+    if not case.has_guard:
         return Alarms.over(subject.model, subject.rows, subject.moving)
     guard, apart = case.protection
     return Alarms.over(

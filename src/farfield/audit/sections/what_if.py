@@ -31,8 +31,7 @@ def compute(case: Case) -> dict[str, Any]:
         return {}
     titles, rows = _rows(case)
     columns = [_column(subject, each, rows) for each in chosen]
-    guards = case.wants_guard or case.given_guard is not None
-    guard = case.protection[0] if guards else None
+    guard = case.protection[0] if case.has_guard else None
     asked = _Asked(subject, None if guard is None else guard.predict_proba)
     now = asked.of(rows)
     curves = [asked.along(rows, each, told) for each, told in zip(chosen, columns, strict=True)]
