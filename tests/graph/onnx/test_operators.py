@@ -296,7 +296,10 @@ CASES = {
     "GlobalMaxPool": Case([("GlobalMaxPool", None, {})], IMAGE),
     **{
         name: Case([(name, ["_", "a"], {"keepdims": 0})], IMAGE, {"a": i(2, -1)})
-        for name in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1")
+        for name in (
+            *("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"),
+            *("ReduceSumSquare", "ReduceLogSumExp"),
+        )
     },
     "ReduceSum": Case([("ReduceSum", ["_", "a"], {})], IMAGE, {"a": i(1)}),
     "ReduceMean-old": Case(
@@ -335,6 +338,48 @@ CASES = {
         [("Slice", ["_", "a", "b", "c", "d"], {})],
         IMAGE,
         {"a": i(1, -1), "b": i(2**62, -100), "c": i(2, 3), "d": i(2, -2)},
+    ),
+    "LayerNormalization": Case(
+        [("LayerNormalization", ["_", "w", "b"], {"axis": -2, "epsilon": 0.1})],
+        (4, 3, 5),
+        {"w": f(3, 5), "b": f(3, 5)},
+    ),
+    "LayerNormalization-broadcast": Case(
+        [("LayerNormalization", ["_", "w"], {"axis": 1})], (3, 5), {"w": f(5)}
+    ),
+    "RMSNormalization": Case([("RMSNormalization", ["_", "w"], {})], (3, 5), {"w": f(5)}, opset=23),
+    "SimplifiedLayerNormalization": Case(
+        [("SimplifiedLayerNormalization", ["_", "w"], {"epsilon": 0.01})], (3, 5), {"w": f(5)}
+    ),
+    "GroupNormalization": Case(
+        [("GroupNormalization", ["_", "w", "b"], {"num_groups": 2})],
+        (4, 3, 3),
+        {"w": f(4), "b": f(4)},
+        opset=21,
+    ),
+    "GroupNormalization-old": Case(
+        [("GroupNormalization", ["_", "w", "b"], {"num_groups": 2})],
+        (4, 3, 3),
+        {"w": f(2), "b": f(2)},
+        opset=18,
+    ),
+    "InstanceNormalization": Case(
+        [("InstanceNormalization", ["_", "w", "b"], {})], IMAGE, {"w": f(2), "b": f(2)}
+    ),
+    "LpNormalization": Case([("LpNormalization", None, {"axis": 1, "p": 2})], (4, 3)),
+    "LRN": Case([("LRN", None, {"size": 3, "alpha": 0.4, "bias": 2.0})], (5, 3, 3)),
+    "Attention": Case(
+        [
+            ("Split", ["_"], {"axis": 3, "num_outputs": 3, "outputs": ["q", "k", "v"]}),
+            ("Attention", ["q", "k", "v"], {"is_causal": 1}),
+        ],
+        (2, 4, 9),
+        opset=23,
+    ),
+    "Attention-heads": Case(
+        [("Attention", ["_", "_", "_"], {"q_num_heads": 2, "kv_num_heads": 2, "scale": 0.3})],
+        (4, 6),
+        opset=23,
     ),
     "Slice-old": Case([("Slice", None, {"starts": [1], "ends": [4], "axes": [1]})], opset=9),
     "Split": Case(

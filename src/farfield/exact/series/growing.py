@@ -305,7 +305,8 @@ def shared_out(domain: SeriesDomain, dim: int, value: Series) -> Series:
 
 def _winners(domain: SeriesDomain, dim: int, value: Series) -> Tensor:
     """Who is largest in all growing orders; differences that may be rounding are ties."""
-    winners = torch.ones(tuple(value.shape), dtype=torch.bool, device=value.device)
+    # What a mask shuts out with minus infinity loses whatever grows.
+    winners = value.term(0) > -torch.inf
     for order in value.orders:
         if order <= 0:
             break

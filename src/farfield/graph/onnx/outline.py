@@ -111,6 +111,10 @@ def _batch_norm(value: Tensor, *statistics: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
+def _same(value: Tensor, *_: Any) -> tuple[int, ...]:
+    return tuple(value.shape)
+
+
 def _cat(values: Sequence[Tensor], axis: int) -> tuple[int, ...]:
     first = values[0]
     if not -first.ndim <= axis < first.ndim:
@@ -134,4 +138,8 @@ _SHAPES: dict[Any, Callable[..., tuple[int, ...]]] = {
     aten.linear.default: _linear,
     aten.batch_norm.default: _batch_norm,
     aten.cat.default: _cat,
+    aten.group_norm.default: _same,
+    aten.instance_norm.default: _same,
+    aten.layer_norm.default: _same,
+    aten.rms_norm.default: _same,
 }

@@ -113,6 +113,9 @@ REDUCTIONS = {
     "ReduceMax": aten.amax.default,
     "ReduceMin": aten.amin.default,
     "ReduceL1": aten.sum.dim_IntList,
+    "ReduceL2": aten.linalg_vector_norm.default,
+    "ReduceSumSquare": aten.sum.dim_IntList,
+    "ReduceLogSumExp": aten.logsumexp.default,
 }
 
 
@@ -129,6 +132,11 @@ def reduce(trace: ProgramBuilder, node: Node) -> Any:
     if any(not -rank <= axis < rank for axis in axes):
         raise Refusal(f"reduces over {axes} of {rank} dimensions")
     places = sorted({axis % rank for axis in axes})
+    keep = bool(node.whole("keepdims", 1))
+    if node.operator == "ReduceL2":
+        return trace.apply(aten.linalg_vector_norm.default, value, 2, places, keep)
     if node.operator == "ReduceL1":
         value = trace.apply(aten.abs.default, value)
-    return trace.apply(REDUCTIONS[node.operator], value, places, bool(node.whole("keepdims", 1)))
+    if node.operator == "ReduceSumSquare":
+        value = trace.apply(aten.pow.Tensor_Scalar, value, 2)
+    return trace.apply(REDUCTIONS[node.operator], value, places, keep)
