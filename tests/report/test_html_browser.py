@@ -252,7 +252,7 @@ def test_a_row_can_be_tried_with_one_column_moved(visit):
     # The first is back in its place: one column at a time.
     assert told[0].text.startswith("4 mm: malignant")
     page.one("#what-if-reset").click()
-    assert page.one("#what-if-now").text.startswith("As it is: malignant")
+    assert page.one("#what-if-now").text.startswith("The median row, as it is: malignant")
     Select(page.one("#what-if-row")).select_by_visible_text("typical of benign")
     assert len(page.all(".what-if svg path")) > 10
     paper = page.run(

@@ -115,7 +115,7 @@
     const [curve, column] = [row.curves[0], given.columns[0]];
     const index = own(column, 0);
     const guard = curve.guarded.length ? `; with the guard ${percent(real(curve.guarded[index]))}` : "";
-    return `As it is: ${classed(curve.label[index])}, ${percent(real(curve.confidence[index]))}${guard}`;
+    return `${row.title.slice(0, 1).toUpperCase()}${row.title.slice(1)}, as it is: ${classed(curve.label[index])}, ${percent(real(curve.confidence[index]))}${guard}`;
   }
 
   function render() {
