@@ -17,6 +17,8 @@ from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import RULES, Affine, Domain, Rule, V, copies, rule
 
 aten = torch.ops.aten
+ADD = Affine(torch.add, terms=2, magnitude=torch.add, adds=1)
+SUBTRACT = Affine(torch.sub, terms=2, magnitude=torch.add, adds=-1)
 
 SAME_SHAPES = "the same values in another shape"
 copies(
@@ -309,8 +311,7 @@ def spread_over(domain: Domain[V], value: Any, other: Any) -> Any:
 
 def _sum(domain: Domain[V], left: V, right: V, sign: int) -> V:
     """``left + right`` or ``left - right``."""
-    function = torch.add if sign > 0 else torch.sub
-    return domain.affine(Affine(function, terms=2, magnitude=torch.add), left, right)
+    return domain.affine(ADD if sign > 0 else SUBTRACT, left, right)
 
 
 def _combine(domain: Domain[V], left: Any, right: Any, alpha: float) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.graph.affine import ADD, SUBTRACT
 from farfield.graph.growth import AtRest, Exponential, Logarithm, Power, Product
 from farfield.graph.norms import centred
 from farfield.graph.pooling import maximum, minimum
@@ -18,8 +19,6 @@ from farfield.graph.refusals import NO_LIMIT
 from farfield.graph.rules import RULES, Affine, Domain, V, rule
 
 aten = torch.ops.aten
-ADD = Affine(torch.add, terms=2)
-SUBTRACT = Affine(torch.sub, terms=2, magnitude=torch.add)
 
 
 @rule(aten.glu.default, kind="growth")

@@ -14,6 +14,7 @@ from torch import Tensor
 from farfield.errors import CaptureError
 from farfield.graph.columns import encode_rows, is_table
 from farfield.graph.heads import Head
+from farfield.graph.norm_heads import norm_head
 from farfield.graph.program import Program, forward
 from farfield.graph.reading import InputColumn, Link
 from farfield.graph.rows import as_rows
@@ -153,24 +154,30 @@ class Network:
         """No input makes the model surer than this, by its form; 1 if nothing is known.
 
         The margins of boosted trees are at most sums of what the leaves of each tree can add, and
-        the shares of a forest means of the largest shares of its trees.
+        the shares of a forest means of the largest shares of its trees. Behind a norm, rows are of
+        bounded length, so that a linear layer gives bounded differences of logits.
         """
-        caps = [self._caps(group) for group in self.groups for _ in group.members]
+        caps = [
+            self._caps(group, index) for group in self.groups for index in range(len(group.members))
+        ]
         most: float = max(sum(each) / len(caps) for each in zip(*caps, strict=True))
         # Some roundings on the way; a bound must not be below what it bounds.
         return min(1.0, most * (1 + 1e-12))
 
-    def _caps(self, group: InstanceGroup) -> list[float]:
+    def _caps(self, group: InstanceGroup, member: int) -> list[float]:
         """The largest probability of each class, as far as a function of rows at the end tells."""
         last = next(step for step in group.program.steps if step.name == group.program.output)
         function = next((each for each in last.args if isinstance(each, RowFunction)), None)
-        if function is None:
+        lead = (
+            norm_head(group.program, group.instance(member)) if function is None else function.lead
+        )
+        if lead is None:
             return [1.0] * self.classes
         places = [None, 0] if self.one_logit else list(range(self.classes))
         if self.link == "identity":
-            return [min(1.0, function.lead(place, None)) for place in places]
+            return [min(1.0, lead(place, None)) for place in places]
         return [
-            1 / (1 + sum(math.exp(-max(function.lead(own, each), -700.0)) for each in rest))
+            1 / (1 + sum(math.exp(-min(max(lead(own, each), -700.0), 700.0)) for each in rest))
             for own, rest in ((own, [each for each in places if each != own]) for own in places)
         ]
 

@@ -193,7 +193,8 @@ def attention(
         offset = _as_offset(blocked)
         scores = domain.affine(Affine(lambda t: t, offset=offset, terms=1), scores)
     shares = domain.grow(SharingOut(-1), scores)
-    return _times(domain, shares, value, torch.matmul, key.shape[-2])
+    # Rows of shares add up to one: errors of what is mixed are averaged.
+    return _times(domain, shares, value, torch.matmul, 1)
 
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.graph.affine import ADD
 from farfield.graph.growth import Exponential, Logarithm, Power, Product
 from farfield.graph.program import Program, Step
 from farfield.graph.rules import Affine, Domain, Pieces, V, rule
@@ -137,7 +138,7 @@ def sum_with_product(
     if not is_value(offset):
         return domain.affine(Affine(lambda t: t, offset=beta * offset, terms=1), found)
     other = offset if beta == 1 else scaled(domain, offset, beta)
-    return domain.affine(Affine(torch.add, terms=2), found, other)
+    return domain.affine(ADD, found, other)
 
 
 def _needs_two(_: str, operands: Sequence[Any], **__: Any) -> str | None:

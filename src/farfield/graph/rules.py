@@ -69,6 +69,7 @@ class Affine:
         terms: How many products are summed into one output; 0 where values are only copied.
         averages: The matrix holds reciprocals of whole numbers (a mean), not floats.
         magnitude: ``|function|`` where that is not ``function`` with ``|weights|``.
+        adds: 1 if two values are added element by element, -1 if subtracted, else 0.
     """
 
     function: Callable[..., Tensor]
@@ -77,6 +78,7 @@ class Affine:
     terms: int = 0
     averages: bool = False
     magnitude: Callable[..., Tensor] | None = None
+    adds: Literal[-1, 0, 1] = 0
 
 
 @dataclass(frozen=True, slots=True)

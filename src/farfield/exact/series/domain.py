@@ -23,6 +23,7 @@ from farfield.errors import UnsupportedOperation
 from farfield.exact.germ import is_relu
 from farfield.exact.series.expansions import composed
 from farfield.exact.series.value import EXACT, SAFETY, Series, beside, largest_of, per_ray
+from farfield.graph.affine import SUBTRACT
 from farfield.graph.growth import Growth
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
@@ -90,7 +91,8 @@ class SeriesDomain:
                 base = torch.zeros_like(next(iter(terms.values())))
             terms[0] = base + offset
             # A mask may add minus infinity, which nothing is rounded by.
-            size = largest_of(terms[0].masked_fill(terms[0].isinf(), 0.0))
+            masks = isinstance(offset, Tensor) and bool(offset.isinf().any())
+            size = largest_of(terms[0].masked_fill(terms[0].isinf(), 0.0) if masks else terms[0])
             noise[0] = noise.get(0, self.like.new_zeros(self.rays)) + self.unit * size
         return Series(
             next(iter(terms.values())).shape,
@@ -104,6 +106,8 @@ class SeriesDomain:
         """By how much a map makes errors larger; ``None`` if it only copies."""
         if operation.terms == 0 and not operation.weights:
             return None
+        if operation.adds:
+            return torch.ones_like(values[0].bottom[0])
         ones = [value.new_zeros((1, *value.shape[1:])) + 1 for value in values]
         if operation.weights:
             squares = [weight * weight for weight in operation.weights]
@@ -119,12 +123,17 @@ class SeriesDomain:
         result: Tensor,
     ) -> Tensor:
         """The likely rounding error of one order behind a map."""
-        given = torch.stack([value.noise_of(order) for value in values]).amax(dim=0)
+        there = [value for value in values if order in value.terms]
+        given = torch.stack([value.noise_of(order) for value in there]).amax(dim=0)
         if gain is None:
             return given
+        if operation.adds:
+            # Nothing is rounded where nothing is added.
+            both = torch.stack([value.noise_of(order) for value in there]).sum(dim=0)
+            return both if len(there) == 1 else both + self.unit * largest_of(result)
         if operation.terms <= 1:
             return gain * given + self.unit * largest_of(result)
-        sizes = [largest_of(value.terms[order]) for value in values if order in value.terms]
+        sizes = [largest_of(value.terms[order]) for value in there]
         return gain * (given + self.unit * torch.stack(sizes).amax(dim=0))
 
     def without_noise(self, values: Tensor, noise: Tensor) -> Tensor:
@@ -195,7 +204,7 @@ class SeriesDomain:
 
     def _difference(self, one: Series, other: Series) -> Series:
         """``one - other``, with growing coefficients that may be rounding taken for zero."""
-        return self.affine(Affine(torch.sub, terms=2, magnitude=torch.add), one, other)
+        return self.affine(SUBTRACT, one, other)
 
     def choose(self, condition: Tensor, yes: Series, no: Series) -> Series:
         """Take one value where a condition holds, another elsewhere."""
@@ -313,10 +322,12 @@ class SeriesDomain:
 
 def _applied(operation: Affine, values: Sequence[Series], order: int) -> Tensor:
     """One order behind a map; adding nothing is left out."""
-    if operation.function is torch.add and len(values) == 2 and values[0].shape == values[1].shape:
-        there = [value.terms[order] for value in values if order in value.terms]
-        if len(there) == 1:
-            return there[0]
+    if operation.adds and values[0].shape == values[1].shape:
+        first, second = (value.terms.get(order) for value in values)
+        if second is None and first is not None:
+            return first
+        if first is None and second is not None:
+            return second if operation.adds > 0 else -second
     return operation.function(*(value.term(order) for value in values), *operation.weights)
 
 

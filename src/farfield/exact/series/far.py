@@ -15,8 +15,8 @@ from farfield.exact.series.walk import Grown, leaders, walk_series
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import InstanceGroup, Network, chunks
 
-# How many numbers the walk carries per element, about: two or three orders, and temporaries.
-FACTOR = 4
+# Most values are at rest: one order.
+FACTOR = 1
 
 
 def series_far_field(

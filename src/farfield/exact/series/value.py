@@ -99,7 +99,8 @@ def per_ray(values: Tensor) -> Tensor:
 
 def largest_of(values: Tensor) -> Tensor:
     """``(rays,)`` the largest absolute value of each ray."""
-    return per_ray(values).abs().amax(dim=1)
+    low, high = torch.aminmax(per_ray(values), dim=1)
+    return torch.maximum(high, -low)
 
 
 def beside(numbers: Tensor, values: Tensor) -> Tensor:
