@@ -9,7 +9,9 @@ As :mod:`farfield.exact.germ`, with more orders than slope and intercept:
 
 Sums that cancel leave rounding errors where zeros belong, and a leading coefficient of 1e-17 would
 be a wrong limit, not a small error. So every value carries how large its rounding errors may well
-be; growing coefficients below that are zero, and the ray is marked as *doubtful*.
+be: one number for each ray and order, the root of the mean square, made larger by every map as much
+as independent errors would be. Growing coefficients below that are zero, and the ray is marked as
+*doubtful*.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from torch import Tensor
 from farfield.errors import UnsupportedOperation
 from farfield.exact.germ import is_relu
 from farfield.exact.series.expansions import composed
-from farfield.exact.series.value import EXACT, SAFETY, Series, beside, largest_of, per_ray
+from farfield.exact.series.value import (
+    EXACT,
+    SAFETY,
+    Series,
+    beside,
+    per_ray,
+    present,
+    typical,
+)
 from farfield.graph.affine import SUBTRACT
 from farfield.graph.growth import Growth
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
@@ -92,7 +102,7 @@ class SeriesDomain:
             terms[0] = base + offset
             # A mask may add minus infinity, which nothing is rounded by.
             masks = isinstance(offset, Tensor) and bool(offset.isinf().any())
-            size = largest_of(terms[0].masked_fill(terms[0].isinf(), 0.0) if masks else terms[0])
+            size = typical(terms[0].masked_fill(terms[0].isinf(), 0.0) if masks else terms[0])
             noise[0] = noise.get(0, self.like.new_zeros(self.rays)) + self.unit * size
         return Series(
             next(iter(terms.values())).shape,
@@ -103,7 +113,7 @@ class SeriesDomain:
         )
 
     def _gain(self, operation: Affine, values: Sequence[Series]) -> Tensor | None:
-        """By how much a map makes errors larger; ``None`` if it only copies."""
+        """How much of the sum of squares of errors a map passes on; ``None`` if it only copies."""
         if operation.terms == 0 and not operation.weights:
             return None
         if operation.adds:
@@ -111,8 +121,11 @@ class SeriesDomain:
         ones = [value.new_zeros((1, *value.shape[1:])) + 1 for value in values]
         if operation.weights:
             squares = [weight * weight for weight in operation.weights]
-            return operation.function(*ones, *squares).abs().max().sqrt()
-        return (operation.magnitude or operation.function)(*ones).abs().max()
+            energy = operation.function(*ones, *squares).abs().sum()
+        else:
+            energy = (operation.magnitude or operation.function)(*ones).abs().sum()
+            energy = energy / operation.terms if operation.averages else energy
+        return energy / sum(each.numel() for each in ones)
 
     def _noise(
         self,
@@ -129,12 +142,13 @@ class SeriesDomain:
             return given
         if operation.adds:
             # Nothing is rounded where nothing is added.
-            both = torch.stack([value.noise_of(order) for value in there]).sum(dim=0)
-            return both if len(there) == 1 else both + self.unit * largest_of(result)
+            both = torch.stack([value.noise_of(order) for value in there]).square().sum(dim=0)
+            return both.sqrt() if len(there) == 1 else both.sqrt() + self.unit * typical(result)
         if operation.terms <= 1:
-            return gain * given + self.unit * largest_of(result)
-        sizes = [largest_of(value.terms[order]) for value in there]
-        return gain * (given + self.unit * torch.stack(sizes).amax(dim=0))
+            return gain.sqrt() * given + self.unit * typical(result)
+        sizes = torch.stack([typical(value.terms[order]) for value in there]).amax(dim=0)
+        counts = sum(present(value.terms[order]) for value in there)
+        return (gain * counts / present(result)).sqrt() * (given + self.unit * sizes)
 
     def without_noise(self, values: Tensor, noise: Tensor) -> Tensor:
         """Take what may be rounding for zero, and mark the rays on which that matters."""
@@ -172,7 +186,7 @@ class SeriesDomain:
         if offset is not None:
             terms[0] = terms.get(0, 0.0) + offset.expand(value.shape)
         some = per_ray((slope != 0) | tie).any(dim=1)
-        steepest = largest_of(slope)
+        steepest = typical(slope)
         noise = {order: value.noise_of(order) * steepest for order in terms}
         bottom = value.bottom.masked_fill(~some, EXACT)
         return Series(value.shape, terms, noise, bottom, value.loose & some)

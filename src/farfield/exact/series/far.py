@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -15,6 +16,11 @@ from farfield.exact.series.walk import Grown, leaders, walk_series
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import InstanceGroup, Network, chunks
 
+# Where doubtful rays are held against the network, how close is close enough, and how many numbers
+# of input are evaluated at a time.
+FAR = (1e4, 1e7)
+CLOSE = 1e-6
+CHECKED = 1 << 22
 # Most values are at rest: one order.
 FACTOR = 1
 
@@ -46,6 +52,7 @@ def series_far_field(
     for each in (far.certified, far.reach_bounds, far.relative):
         if each is not None:
             each.zero_()
+        _look_again(far, network, doubtful, higher)
     if undecided == "raise" and bool(far.undecided.any()):
         _raise(far.undecided)
     powers = sorted(higher, reverse=True)
@@ -103,6 +110,43 @@ def _store(
         elif bool((coefficients != 0).any()):
             into = higher.setdefault(power, torch.zeros_like(far.slope))
             into[member, part] = coefficients
+
+
+def _look_again(
+    far: FarField, network: Network, doubtful: Tensor, higher: dict[Fraction, Tensor]
+) -> None:
+    """Hold doubtful rays against the network itself, far out: what differs has no known limit."""
+    assert far.rays is not None
+    _, origins, directions = far.rays
+    rays = torch.nonzero(doubtful.any(dim=0)).flatten()
+    size = max(1, CHECKED // math.prod(network.input_shape))
+    for part in rays.split(size) if len(rays) else ():
+        origin, direction = (
+            each[part] if len(each) > 1 else each.expand(len(part), *each.shape[1:])
+            for each in (origins, directions)
+        )
+        off = [_off(far, network, higher, part, origin, direction, t) for t in FAR]
+        fits = (off[1] <= off[0] / 2) | (off[1] <= CLOSE)
+        far.undecided[:, part] |= doubtful[:, part] & ~fits
+
+
+def _off(
+    far: FarField,
+    network: Network,
+    higher: dict[Fraction, Tensor],
+    part: Tensor,
+    origin: Tensor,
+    direction: Tensor,
+    t: float,
+) -> Tensor:
+    """``(instances, rays)`` by how much logits differ from their series at one place."""
+    series = far.slope[:, part] * t
+    for power, coefficients in higher.items():
+        series = series + coefficients[:, part] * t ** float(power)
+    outputs = network.outputs(origin + t * direction)
+    limit = far.intercept[:, part] if far.shares is None else far.shares[:, part]
+    gap = (outputs - (series + limit)).abs().amax(dim=-1)
+    return gap / (1 + series.abs().amax(dim=-1))
 
 
 def _raise(undecided: Tensor) -> None:

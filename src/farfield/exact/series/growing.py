@@ -17,7 +17,7 @@ from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
 from farfield.exact.series.expansions import composed, exponential, logarithm, power, times
-from farfield.exact.series.value import EXACT, SAFETY, Series, beside, largest_of, per_ray
+from farfield.exact.series.value import EXACT, SAFETY, Series, beside, per_ray, typical
 from farfield.graph.growth import (
     AtRest,
     Exponential,
@@ -70,7 +70,7 @@ def multiplied(domain: SeriesDomain, operation: Product, one: Series, other: Ser
     """The Cauchy product; orders below the floor are left out, and said to be."""
     terms: dict[int, Tensor] = {}
     noise: dict[int, Tensor] = {}
-    sizes = [{o: largest_of(part) for o, part in each.terms.items()} for each in (one, other)]
+    sizes = [{o: typical(part) for o, part in each.terms.items()} for each in (one, other)]
     growth = math.sqrt(operation.terms)
     cut = False
     for i in one.orders:
@@ -149,7 +149,7 @@ def raised(domain: SeriesDomain, exponent: Fraction, value: Series) -> Series:
     found = [each.masked_fill(zero, 0.0) for each in power(series, float(exponent))]
     new_order = (order.to(torch.float64) * float(exponent)).round().to(order.dtype)
     terms = placed(found, new_order, zero, domain.floor)
-    relative = (beside(_leading_noise(value), series[0]) / series[0].abs()).masked_fill(zero, 0.0)
+    relative = (beside(_leading_noise(value), series[0]) / series[0]).masked_fill(zero, 0.0)
     lost = (new_order - order).to(value.bottom).masked_fill(zero, EXACT)
     return _of_rows(domain, value, terms, lost, _falls_on(value), relative)
 
@@ -223,8 +223,10 @@ def _of_rows(
     bottom = per_ray(beside(value.bottom, lost) + lost).amax(dim=1)
     clipped = bottom.clamp(min=float(domain.floor))
     bottom = torch.where(torch.isfinite(bottom) | endless, clipped, bottom)
-    share = per_ray(relative).amax(dim=1) + domain.unit
-    noise = {each: 2 * share * largest_of(part) for each, part in terms.items()}
+    noise = {
+        each: 2 * typical(part * relative) + domain.unit * typical(part)
+        for each, part in terms.items()
+    }
     return settled(domain, terms, noise, bottom, value.loose)
 
 
@@ -333,8 +335,8 @@ def exponentiated(domain: SeriesDomain, value: Series) -> Series:
     terms = {-place: part for place, part in enumerate(found)}
     any_rest, moves = per_ray(rest).any(dim=1), per_ray(~rest).any(dim=1)
     bottom = _function_bottom(domain, value, any_rest)
-    noise = {order: value.noise_of(order) * largest_of(found[0]) for order in terms}
-    noise[0] = noise[0] + domain.unit * largest_of(found[0])
+    noise = {order: value.noise_of(order) * typical(found[0]) for order in terms}
+    noise[0] = noise[0] + domain.unit * typical(found[0])
     return Series(value.shape, terms, noise, bottom, (value.loose & any_rest) | moves)
 
 
@@ -354,7 +356,7 @@ def logged(domain: SeriesDomain, value: Series) -> Series:
         raise UnsupportedOperation("log of a value that is negative far out is no number")
     terms = {-place: part for place, part in enumerate(logarithm(series))}
     relative = beside(value.noise_of(0), series[0]) / series[0]
-    noise = {each: per_ray(relative).amax(dim=1) + domain.unit for each in terms}
+    noise = {each: typical(relative) + domain.unit for each in terms}
     always = torch.ones_like(value.loose)
     return Series(value.shape, terms, noise, _function_bottom(domain, value, always), value.loose)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 # Numbers below this many times their likely rounding error are taken for zero, and said to be.
-SAFETY = 64.0
+SAFETY = 16.0
 EXACT = -math.inf
 
 
@@ -97,10 +97,15 @@ def per_ray(values: Tensor) -> Tensor:
     return values.reshape(len(values), -1)
 
 
-def largest_of(values: Tensor) -> Tensor:
-    """``(rays,)`` the largest absolute value of each ray."""
-    low, high = torch.aminmax(per_ray(values), dim=1)
-    return torch.maximum(high, -low)
+def typical(values: Tensor) -> Tensor:
+    """``(rays,)`` the root of the mean square of each ray's numbers that are not zero."""
+    size: Tensor = torch.linalg.vector_norm(per_ray(values), dim=1)
+    return size / present(values).sqrt()
+
+
+def present(values: Tensor) -> Tensor:
+    """``(rays,)`` how many of each ray's numbers are not zero; at least one."""
+    return torch.count_nonzero(per_ray(values), dim=1).clamp(min=1)
 
 
 def beside(numbers: Tensor, values: Tensor) -> Tensor:
