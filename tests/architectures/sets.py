@@ -102,7 +102,7 @@ class GraphAttention(nn.Module):
     def forward(self, x):
         h = self.layer(x)
         scores = F.leaky_relu(self.source(h) + self.target(h).transpose(1, 2), 0.2)
-        weights = scores.masked_fill(self.none, -1e9).softmax(-1)
+        weights = scores.masked_fill(self.none, -torch.inf).softmax(-1)
         return self.head(F.elu(weights @ h).mean(1))
 
 

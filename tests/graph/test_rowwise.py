@@ -175,3 +175,38 @@ def test_recurrent_layers_are_written_out(kind):
     expected = module(origin + 1e9 * direction).detach()
     torch.testing.assert_close(far.slope[0], torch.zeros_like(expected))
     torch.testing.assert_close(far.intercept[0], expected, rtol=1e-6, atol=1e-6)
+
+
+class Blocked(nn.Module):
+    """Attention in which places see none that come later."""
+
+    def __init__(self, how):
+        super().__init__()
+        torch.manual_seed(0)
+        self.how = how
+        self.query, self.key, self.value = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.register_buffer("later", torch.ones(5, 5, dtype=torch.bool).triu(1))
+        self.register_buffer("added", torch.zeros(5, 5).masked_fill(self.later, -torch.inf))
+        self.double().eval()
+
+    def forward(self, x):
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        return self.how(self, query, key, value).mean(1)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda self, q, k, v: (q @ k.mT).masked_fill(self.later, -torch.inf).softmax(-1) @ v,
+        lambda self, q, k, v: (q @ k.mT + self.added).softmax(-1) @ v,
+        lambda self, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=self.added),
+    ],
+    ids=["filled", "added", "fused"],
+)
+def test_places_that_are_blocked_never_win(how):
+    module = Blocked(how)
+    origin, direction = rays((5, 4))
+    far = ff.at_infinity(ff.capture(module, origin), origin, direction)
+    with torch.no_grad():
+        slope = (module(origin + 2e6 * direction) - module(origin + 1e6 * direction)) / 1e6
+    torch.testing.assert_close(far.slope[0], slope, rtol=1e-6, atol=1e-6)

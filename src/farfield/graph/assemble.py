@@ -15,6 +15,7 @@ from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.outcome import check_logits, check_output, check_rows_apart
 from farfield.graph.program import Program, fold_constants, renamed
 from farfield.graph.reading import Link, Reading
+from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify, without_head
 
 aten = torch.ops.aten
@@ -58,6 +59,22 @@ def mixture(
     return replace(joined, notes=(note, *joined.notes))
 
 
+def _check_weights(program: Program, constants: Mapping[str, Tensor]) -> None:
+    """Refuse weights that are no numbers; a mask of attention may hold minus infinity."""
+    shares = any(
+        step.target in RULES and RULES[step.target].kind == "growth" for step in program.steps
+    )
+    for name in {name for step in program.steps for name in step.refs()} & set(constants):
+        tensor = constants[name]
+        if not tensor.is_floating_point():
+            continue
+        fine = torch.isfinite(tensor) | (tensor.isneginf() & shares)
+        if not bool(fine.all()):
+            raise CaptureError(
+                f"the model's weight {name} holds NaN or infinite numbers; it cannot be analysed"
+            )
+
+
 def _positions(program: Program) -> set[str]:
     """The constants that say where values stand; whole numbers and masks elsewhere are factors."""
     names: set[str] = set()
@@ -83,11 +100,7 @@ def build(
 
     ``alike`` names steps and weights by their order, so that members of one make are told as such.
     """
-    for name, tensor in constants.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise CaptureError(
-                f"the model's weight {name} holds NaN or infinite numbers; it cannot be analysed"
-            )
+    _check_weights(program, constants)
     weights = {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
         for name, tensor in constants.items()

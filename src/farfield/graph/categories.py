@@ -97,6 +97,7 @@ def _is_cast(step: Step, masks: set[str]) -> bool:
         and not step.constant
         and kind is not None
         and not kind.is_floating_point
+        and not kind.is_complex
         and step.args[0].name not in masks
     )
 
