@@ -104,7 +104,9 @@ def test_judged_audits_are_plain_data(tmp_path):
     policy = {"accepted": [{"code": "FF201", "columns": ["age"], **REASON}], "budgets": {"ece": 1}}
     audit = judge(wrong(), policy)
     audit.to_json(tmp_path / "audit.json")
-    assert ff.Audit.from_json(tmp_path / "audit.json") == audit
+    again = ff.Audit.from_json(tmp_path / "audit.json")
+    assert (again.findings, again.policy) == (audit.findings, audit.policy)
+    assert again.to_json() == audit.to_json()
 
 
 def test_audits_from_before_there_were_findings_get_theirs(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farfield.audit.judging import judged
 from farfield.report.latex import audit_tables, escape
 from report import sample_audits as samples
 
@@ -48,6 +49,9 @@ def test_every_table_is_there():
     assert set(audit_tables(samples.tabular())) == {*usual, "guard"}
     assert set(audit_tables(samples.tabular(guard=False))) == usual
     assert set(audit_tables(samples.regressor())) == {"families", "spread", "health"}
+    judged_one = audit_tables(judged(samples.tabular(), None))
+    assert set(judged_one) == {*usual, "guard", "findings"}
+    assert r"FF101 certain in every direction & error &" in judged_one["findings"]
     assert audit_tables(samples.bare()) == {}
     assert audit_tables(samples.tabular())["features"].count("\\\\\n") == 31
 

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 from farfield.report.content.listings import (
     Listing,
     detection,
+    entry_errors,
     families,
     features,
     guard,
     health,
     spread,
 )
+from farfield.report.content.words import harmless
 
 if TYPE_CHECKING:
     from farfield.audit.record import Audit
 
+# Errors of data entry that a table has room for.
+ERRORS = 40
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -61,12 +65,14 @@ def audit_tables(audit: Audit) -> dict[str, str]:
         audit: The audit.
 
     Returns:
-        Name of a table (``families``, ``features``, ``spread``, ``health``, ``detection``,
-        ``guard``) to its LaTeX; tables that would be empty are left out.
+        Name of a table (``findings``, ``families``, ``features``, ``entry_errors``, ``spread``,
+        ``health``, ``detection``, ``guard``) to its LaTeX; tables that would be empty are left out.
     """
     made = {
+        "findings": _findings(audit),
         "families": families(audit),
         "features": features(audit),
+        "entry_errors": entry_errors(audit, ERRORS),
         "spread": spread(audit),
         "health": health(audit),
         "detection": detection(audit),
@@ -77,6 +83,19 @@ def audit_tables(audit: Audit) -> dict[str, str]:
         for name, listing in made.items()
         if listing.rows
     }
+
+
+def _findings(audit: Audit) -> Listing:
+    """Every finding in a line."""
+    rows = tuple(
+        (
+            f"{harmless(each.code)} {harmless(each.title)}",
+            "accepted" if each.accepted is not None else each.severity,
+            str(len(each.columns) or ""),
+        )
+        for each in audit.findings
+    )
+    return Listing("Findings", ("Finding", "Severity", "Columns"), rows)
 
 
 def escape(text: str) -> str:

@@ -52,7 +52,8 @@ def _blind(audit: Audit) -> Found | None:
         evidence.append(Measure(f"blind: {each.name}", each.share, known(each.share), share=True))
         evidence.append(Measure(f"allowed: {each.name}", limit, "limit", share=True))
     told = ", ".join(
-        f"{each.name} {percent(value_of(each.share))} of {percent(limit)}" for each, limit in over
+        f"{each.name} {percent(value_of(each.share))} ({percent(limit)} allowed)"
+        for each, limit in over
     )
     return Found(
         f"The blind share is above its budget: {told}.",
