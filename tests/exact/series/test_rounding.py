@@ -29,7 +29,7 @@ def test_directions_that_move_all_features_alike_are_centred_away():
 
 def test_deep_networks_keep_their_slopes():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 16), *(Gate(16) for _ in range(12)), nn.Linear(16, 3))
+    model = nn.Sequential(nn.Linear(4, 16), *(Gate(16) for _ in range(20)), nn.Linear(16, 3))
     model = model.double().eval()
     for parameter in model.parameters():
         parameter.data *= 1.5

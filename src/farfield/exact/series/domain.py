@@ -256,7 +256,9 @@ class SeriesDomain:
             bottom = self._cut(bottom, value, rest, curve)
         if not curve.flat:
             bottom = torch.where(moved, bottom.clamp(min=0.0), bottom)
-        noise = {order: value.noise_of(order) * max(curve.lipschitz, 1.0) for order in terms}
+        noise = {order: value.noise_of(order) for order in terms}
+        steep = per_ray(torch.where(rest, self.number(curve.lipschitz), slope))
+        noise[0] = noise[0] * steep.square().mean(dim=1).sqrt()
         return Series(
             value.shape, terms, noise, bottom, (value.loose & depends) | (moved & curve.flat)
         )
