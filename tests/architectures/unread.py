@@ -25,6 +25,5 @@ NOT_YET = {
     "TabNet": r"aten\.gather",
     "TopTwoExperts": r"aten\.where",
     "fnet_by_fft": r"aten\._fft_c2c",
-    "levit": "rows of the batch are folded",
 }
 UNREAD = NO_LIMIT | NOT_YET

@@ -210,3 +210,18 @@ def test_places_that_are_blocked_never_win(how):
     with torch.no_grad():
         slope = (module(origin + 2e6 * direction) - module(origin + 1e6 * direction)) / 1e6
     torch.testing.assert_close(far.slope[0], slope, rtol=1e-6, atol=1e-6)
+
+
+def test_growth_is_followed_one_row_at_a_time_where_rows_are_folded():
+    def how(self, x):
+        folded = F.layer_norm(self.first(x.reshape(-1, 4)), (8,))
+        return self.last(folded.reshape(x.shape[0], -1, 8).mean(1))
+
+    module = Model(how)
+    origin, direction = rays((5, 4))
+    network = ff.capture(module, origin)
+    assert network.groups[0].program.per_row
+    limit = module(origin + 1e9 * direction).detach()
+    torch.testing.assert_close(
+        ff.at_infinity(network, origin, direction).intercept[0], limit, rtol=1e-6, atol=1e-6
+    )

@@ -26,6 +26,7 @@ from farfield.graph.one_row import one_row
 from farfield.graph.outcome import agrees
 from farfield.graph.program import Program
 from farfield.graph.refusals import RowsMoved
+from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify
 
 # An example shows the shape of an input; more rows would only cost time.
@@ -176,6 +177,7 @@ class _Export:
         names: What the module calls them.
         rows: The batch size that it was traced with; 0 if that is free.
         per_row: Whether rows are to be read one at a time.
+        folds: Whether rows are folded into another dimension on the way.
     """
 
     program: Program
@@ -183,6 +185,7 @@ class _Export:
     names: Mapping[str, str]
     rows: int
     per_row: bool
+    folds: bool = False
 
     @classmethod
     def of(cls, module: nn.Module, rows: Tensor, *, per_row: bool = False) -> _Export:
@@ -192,7 +195,8 @@ class _Export:
     @classmethod
     def given(cls, exported: ExportedProgram, *, per_row: bool = False) -> _Export:
         """Read what was traced."""
-        return cls(*read_exported(exported), _fixed_rows(exported), per_row)
+        rows = _fixed_rows(exported)
+        return cls(*read_exported(exported), rows, per_row, _folds(exported))
 
     @property
     def floating(self) -> torch.dtype:
@@ -210,11 +214,27 @@ class _Export:
         """Simplify what was traced, and make a network of it."""
         codes = read_categories(self.program, self.constants)
         head, members = simplify(codes.program, self.constants, self.rows, per_row=self.per_row)
+        if self.folds and not self.per_row and any(map(_grows, members)):
+            raise RowsMoved("growth is not followed where rows are folded into another dimension")
         network = mixture(members, self.constants, head, dtype)
         if codes.counts:
             network = replace(network, columns=codes.columns)
         program = one_row(self.program) if self.per_row else self.program
         return Traced(network, program, self.constants, self.names, head, members)
+
+
+def _grows(member: Member) -> bool:
+    """Whether slopes and intercepts are not enough for a member."""
+    targets = (step.target for step in member.program.steps if not step.constant)
+    return any(target in RULES and RULES[target].kind == "growth" for target in targets)
+
+
+def _folds(exported: ExportedProgram) -> bool:
+    """Whether a first dimension is a multiple of the number of rows."""
+    nodes = [node.meta.get("val") for node in exported.graph.nodes]
+    firsts = {str(each.shape[0]) for each in nodes if isinstance(each, Tensor) and each.ndim}
+    symbols = {first for first in firsts if not first.isdigit()}
+    return len(symbols) > 1
 
 
 def _fixed_rows(exported: ExportedProgram) -> int:
