@@ -19,6 +19,10 @@ def test_files_and_options_become_a_command_that_a_shell_takes():
     assert files.train("rbf") == f"farfield train rbf {data} -o rbf.safetensors"
 
 
+def test_a_guard_does_not_replace_the_model():
+    assert AtHand(("safe.onnx",), "d.csv").guard().endswith("-o new-safe.onnx")
+
+
 def test_objects_have_no_names():
     files = at_hand(object(), np.zeros((2, 2)), np.zeros(2), None)
     assert files == AtHand()

@@ -46,6 +46,7 @@ class AtHand:
         """Guard the model; with ``--envelope`` its outputs stay as they are."""
         if not self.in_files:
             return "ff.envelope(model, X)" if "--envelope" in more else "ff.guard(model, X)"
+        out = f"new-{out}" if out in self.models else out
         return _line("guard", *self.models, *self._data, *more, "-o", out)
 
     def train(self, method: str, *more: str, python: str = "") -> str:

@@ -128,6 +128,10 @@ def test_the_guard_of_a_guarded_model_notices():
     guarded = replace(audit, verdict=replace(audit.verdict, family="all, by the guard"))
     assert codes(audit) == ["FF201"]
     assert codes(guarded) == []
+    slipping = EntryErrors(200, 1, 0.01, (mistake("age", "times 10", 90, slips=50),))
+    found = finding(replace(guarded, entry_errors=slipping), "FF201")
+    assert found.action == "farfield explain FF201"
+    assert "in any score or from the guard" in found.detail
 
 
 def test_members_that_agree_and_spreads_that_collapse():

@@ -46,7 +46,7 @@ def _overflow(audit: Audit) -> Found | None:
         f"{plural(audit.arithmetic.rays, 'ray')}. The soonest: {_where(lapses[0])}.",
         _measures(lapses),
         _columns(lapses),
-        audit.at_hand.guard(),
+        "" if audit.model_is_guarded else audit.at_hand.guard(),
     )
 
 
@@ -62,7 +62,7 @@ def _rounding(audit: Audit) -> Found | None:
         f"{percent(first.got)} and the limit is {percent(first.limit)}.",
         _measures(lapses),
         _columns(lapses),
-        audit.at_hand.guard(),
+        "" if audit.model_is_guarded else audit.at_hand.guard(),
     )
 
 

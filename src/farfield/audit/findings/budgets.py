@@ -93,7 +93,7 @@ def _entry(audit: Audit) -> Found | None:
             Measure("allowed", limit, "limit", share=True),
         ),
         tuple(dict.fromkeys(each.column for each in over)),
-        audit.at_hand.guard("--envelope"),
+        "" if audit.model_is_guarded else audit.at_hand.guard("--envelope"),
     )
 
 

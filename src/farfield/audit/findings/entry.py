@@ -55,18 +55,19 @@ def _found(audit: Audit, wanted: Callable[[Mistake], bool], what: tuple[str, str
         return None
     bad.sort(key=lambda each: -value_of(unnoticed(each, audit)))
     worst, columns = bad[0], tuple(dict.fromkeys(each.column for each in bad))
+    watched = " or from the guard" if audit.model_is_guarded else ""
     example = f" For example: {worst.example}." if worst.example else ""
     return Found(
         f"{plural(len(bad), *what)} in {plural(len(columns), 'column')} can change the "
-        f"predicted class without a sign in any score. The worst: {worst.column}, {worst.error}, "
-        f"for {percent(value_of(unnoticed(worst, audit)))} of the rows.{example}",
+        f"predicted class without a sign in any score{watched}. The worst: {worst.column}, "
+        f"{worst.error}, for {percent(value_of(unnoticed(worst, audit)))} of the rows.{example}",
         tuple(
             Measure(f"{each.column}, {each.error}: rows changed without a sign",
                     unnoticed(each, audit), known(unnoticed(each, audit)), share=True)
             for each in bad[:SHOWN]
         ),
         columns,
-        audit.at_hand.guard("--envelope"),
+        "" if audit.model_is_guarded else audit.at_hand.guard("--envelope"),
     )  # fmt: skip
 
 
