@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.graph.plain_layers import apart, is_plain
 from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
 
@@ -151,20 +153,13 @@ def first_line(error: BaseException) -> str:
 def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor], dict[str, str]]:
     """Turn an exported program into steps, constants, and the constants' names in the module."""
     _check_targets(exported)
-    table = torch.export.default_decompositions()
-    for target in (*RULES, *KEPT_WHOLE):
-        if isinstance(target, torch._ops.OpOverload) and target in table:
-            del table[target]
-    try:
-        with quiet_export():
-            exported = exported.run_decompositions(table)
-    except Exception as error:  # as above
-        raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
+    exported = _decomposed(exported)
     _check_sizes(exported)
     constants, names, input_name = _read_inputs(exported)
     output = _read_output(exported)
     nodes = {node.name: node for node in exported.graph.nodes}
-    steps = tuple(_step(node) for node in exported.graph.nodes if node.op == "call_function")
+    calls = (node for node in exported.graph.nodes if node.op == "call_function")
+    steps = tuple(step for node in calls for step in apart(_step(node)))
     shape = tuple(nodes[input_name].meta["val"].shape)
     batched = shape[0] != 1
     program = Program(
@@ -176,6 +171,29 @@ def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor]
         width=max(_row_size(node, batched) for node in nodes.values()),
     )
     return program, constants, names
+
+
+def _decomposed(exported: ExportedProgram) -> ExportedProgram:
+    """Take operations without a rule apart into such with one, if there are any."""
+    calls = [node for node in exported.graph.nodes if node.op == "call_function"]
+    if all(is_plain(node.target, node.args) and not node.kwargs for node in calls):
+        return exported
+    try:
+        with quiet_export():
+            taken: ExportedProgram = exported.run_decompositions(_decompositions())
+    except Exception as error:  # torch documents no common base of what it raises
+        raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
+    return taken
+
+
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """How PyTorch takes operations apart, without those that have a rule; slow to make."""
+    table = dict(torch.export.default_decompositions())
+    kept = (each for each in (*RULES, *KEPT_WHOLE) if isinstance(each, torch._ops.OpOverload))
+    for target in kept:
+        table.pop(target, None)
+    return table
 
 
 def _check_targets(exported: ExportedProgram) -> None:

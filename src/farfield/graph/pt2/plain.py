@@ -8,7 +8,6 @@ Whatever else a file holds is left to tracing, and every complaint about a file 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -21,24 +20,13 @@ from farfield import budget
 from farfield.budget import Budget
 from farfield.errors import CaptureError
 from farfield.graph.export import place_of
+from farfield.graph.plain_layers import DROPOUT, LINEAR, NORM, PLAIN, SHARES, apart
 from farfield.graph.program import FREE, Program, Ref, Step
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.arguments import arguments, origin, result_names
 from farfield.graph.pt2.saved import SavedProgram, input_of
 
-aten = torch.ops.aten
-# One value in, one of the same shape out; every other argument is a number.
-CURVES = (
-    *(aten.relu.default, aten.leaky_relu.default, aten.elu.default, aten.selu.default),
-    *(aten.celu.default, aten.gelu.default, aten.silu.default, aten.mish.default),
-    *(aten.softplus.default, aten.sigmoid.default, aten.tanh.default, aten.hardtanh.default),
-    *(aten.hardsigmoid.default, aten.hardswish.default),
-)
-SHARES = (aten.softmax.int, aten.log_softmax.int)
-LINEAR, DROPOUT, NORM = aten.linear.default, aten.dropout.default, aten.batch_norm.default
-KNOWN = {f"torch.ops.{target}": target for target in (*CURVES, *SHARES, LINEAR, DROPOUT, NORM)}
-# What tracing makes of batch norm in evaluation mode: three results, of which the first is it.
-NORMALISED = aten._native_batch_norm_legit_no_training.default
+KNOWN = {f"torch.ops.{target}": target for target in PLAIN}
 
 
 class NotPlain(Exception):  # noqa: N818 - caught below, never seen outside
@@ -131,14 +119,8 @@ class _Stack:
         source = place_of(origin(node.metadata))
         shape = (rows, *made.shape)
         args = (Ref(value.name), *rest)
-        if target is NORM:
-            pair = f"{made.name}/pair"  # no name in a file has a slash
-            args = (*args[:5], *args[6:8])
-            self.steps.append(Step(pair, NORMALISED, args, source=source, shape=shape))
-            target, args = operator.getitem, (Ref(pair), 0)
-        elif target is DROPOUT:
-            target, args = aten.clone.default, args[:1]
-        self.steps.append(Step(made.name, target, args, source=source, shape=shape))
+        step = Step(made.name, target, args, source=source, shape=shape)
+        self.steps.extend(apart(step))
         self._add(made)
 
     def _shape(self, target: Any, value: _Value, rest: Sequence[Any]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,11 +88,16 @@ class PackedTrees(RowFunction):
         size = max(1, BLOCK // len(self.roots))
         for first in range(0, len(rows), size):
             part = slice(first, first + size)
-            out[part] = self._sums(self.leaves(rows[part]))
+            out[part] = self._sums(self._ends(rows[part]))
         return out.to(rows)
 
-    def leaves(self, codes: Tensor) -> Tensor:
-        """``(rows, trees)`` the leaf that each row ends in."""
+    @cached_property
+    def _height(self) -> Tensor:
+        """``(nodes,)`` the one value of the leaf that a node is: no look-up of its number."""
+        return self.values.reshape(-1).index_select(0, self.leaf)
+
+    def _ends(self, codes: Tensor) -> Tensor:
+        """``(trees * rows,)`` the node that each row ends in, tree by tree."""
         rows = len(codes)
         columns = codes.to("cpu", torch.int32).T.contiguous()
         flat, code = columns.reshape(-1), self.code * rows
@@ -102,7 +108,7 @@ class PackedTrees(RowFunction):
             most = self.most.index_select(0, node)
             below = _past(most, flat.index_select(0, place))
             node = self.left.index_select(0, node).sub_(below)
-        return self.leaf.index_select(0, node).reshape(-1, rows).T.contiguous()
+        return node
 
     def _second(self, columns: Tensor) -> Tensor:
         """``(trees, rows)`` the nodes two levels down, or leaves: whole columns are compared."""
@@ -117,15 +123,21 @@ class PackedTrees(RowFunction):
         )
         return lower.add_(first.bitwise_and_(upper.sub_(lower)))
 
-    def _sums(self, leaves: Tensor) -> Tensor:
-        """Add up values, ``(rows, outputs)``."""
-        width = self.values.shape[1]
+    def _sums(self, nodes: Tensor) -> Tensor:
+        """Add up the values of ``(trees * rows,)`` nodes, ``(rows, outputs)``."""
+        width, trees = self.values.shape[1], len(self.roots)
         # Numbers are looked up several times as fast as rows that hold one.
-        values = self.values.reshape(-1) if width == 1 else self.values
-        heights = values.index_select(0, leaves.reshape(-1)).reshape(*leaves.shape, width)
+        if width == 1:
+            heights = (
+                self._height.index_select(0, nodes).reshape(trees, -1).T.contiguous()[..., None]
+            )
+        else:
+            leaves = self.leaf.index_select(0, nodes).reshape(trees, -1).T
+            heights = self.values.index_select(0, leaves.reshape(-1))
+            heights = heights.reshape(*leaves.shape, width)
         if width == len(self.base):
             return heights.sum(dim=1) + self.base
-        out = self.base.repeat(len(leaves), 1)
+        out = self.base.repeat(len(heights), 1)
         for place in range(width):
             out.index_add_(1, self.output + place, heights[..., place])
         return out
