@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from farfield.audit.at_hand import AtHand
+from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
 from farfield.audit.fields import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
 from farfield.audit.subject import Subject
+from farfield.graph.network import Network
 from farfield.levels import EPSILON, KEEP, RADII
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
@@ -35,7 +37,16 @@ def model_facts(loaded: LoadedModel, subject: Subject) -> ModelFacts:
         parameters=subject.weights,
         notes=tuple(network.notes),
         sha256=_digest(loaded.where),
+        cap=_cap(network, subject),
     )
+
+
+def _cap(network: Network | BlackBox, subject: Subject) -> float | None:
+    """The largest confidence that a model's form allows, if any below 1."""
+    if subject.task != "classification" or not isinstance(network, Network):
+        return None
+    cap = network.confidence_cap
+    return cap if cap < 1 else None
 
 
 def data_facts(source: Any, subject: Subject, given: Any = None) -> DataFacts:

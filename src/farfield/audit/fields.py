@@ -58,6 +58,8 @@ class ModelFacts:
         parameters: How many weights, all instances together.
         notes: What reading it did that the user may want to know.
         sha256: Of the model's file, if it was one.
+        cap: The largest confidence that the model's form allows, whatever the input; ``None`` if
+            nothing is known.
     """
 
     source: str
@@ -68,6 +70,7 @@ class ModelFacts:
     parameters: int
     notes: tuple[str, ...] = ()
     sha256: str | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True)

@@ -223,3 +223,10 @@ def test_findings_are_told_without_pytorch():
         "import farfield.audit.record; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_cap_on_confidence_is_noted():
+    audit = plain()
+    capped = finding(replace(audit, model=replace(audit.model, cap=0.84)), "FF604")
+    assert capped.severity == "note"
+    assert capped.evidence[0].value == 0.84

@@ -65,6 +65,17 @@ def _undecided(audit: Audit) -> Found | None:
     )
 
 
+def _capped(audit: Audit) -> Found | None:
+    cap = audit.model.cap
+    if cap is None:
+        return None
+    return Found(
+        f"No input whatever makes the model more than {percent(cap)} sure: its last layers, or its "
+        "leaves, do not allow it.",
+        (Measure("largest confidence anywhere", cap, "exact", share=True),),
+    )
+
+
 KINDS = (
     FindingKind(
         code="FF601",
@@ -114,5 +125,22 @@ KINDS = (
         todo="Look at the table of directions; a guard answers with 1/K there whatever the side.",
         ignore="If the share is small, or if inputs cannot get there.",
         find=_undecided,
+    ),
+    FindingKind(
+        code="FF604",
+        title="confidence has a cap",
+        severity="note",
+        why=(
+            "Behind a norm a linear layer sees rows of bounded length, and the leaves of trees add "
+            "up to bounded sums: the model's form alone says how sure it can ever be, far from the "
+            "data and near it."
+        ),
+        how=(
+            "From the last two layers, or from the largest and smallest leaves; no data is needed. "
+            "It is a bound: no input may reach it."
+        ),
+        todo="Nothing. A threshold above the cap would never be met.",
+        ignore="Always, unless a threshold is chosen by it.",
+        find=_capped,
     ),
 )
