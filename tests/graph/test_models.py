@@ -299,7 +299,6 @@ class Returns(nn.Module):
     ("how", "message"),
     [
         (lambda z: (z, z), "returns a tuple"),
-        (lambda z: {"logits": z}, "returns a dict"),
         (lambda z: z if z.sum() > 0 else -z, "Control flow that depends on the values"),
         (lambda z: z - z.mean(0), "rows of the batch|influence one another"),
         (lambda z: z.flip(0), "influence one another"),

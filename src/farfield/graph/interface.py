@@ -122,7 +122,10 @@ class ModuleInputs:
         model = unwrapped(model)
         _check_weights(model)
         if self.parts or output is not None or label is not None or _takes_any(model):
-            return OneTensor(model, self.parts, output, label)
+            whole = OneTensor(model, self.parts, output, label)
+            if len(self.parts) == 1 and self.parts[0].codes:
+                self._check_codes(whole)
+            return whole
         kind = module_dtype(model, self.rows.dtype)
         rows = self.rows[:2].to(module_device(model), kind)
         try:
@@ -131,6 +134,19 @@ class ModuleInputs:
         except Exception:  # whatever a model raises is told when it is traced
             return model
         return model if isinstance(returned, Tensor) else OneTensor(model, (), output, label)
+
+    def _check_codes(self, module: nn.Module) -> None:
+        """See that a model takes whole numbers at all."""
+        try:
+            with torch.no_grad(), evaluation_mode(module):
+                module(self.rows[:2].to(module_device(module)))
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise InputError(
+                "example must hold floating-point numbers: the model does not take whole ones as "
+                "codes of categories. Convert it, for instance with example.float()."
+            ) from error
 
     def features(self, model: nn.Module) -> tuple[str, ...] | None:
         """What the columns are called: by the names of inputs, with places behind."""
