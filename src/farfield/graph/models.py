@@ -30,7 +30,9 @@ from farfield.graph.assemble import build, finish, from_reading
 from farfield.graph.export import as_example
 from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
-from farfield.graph.onnx.reader import read_onnx
+from farfield.graph.onnx.reader import OnnxReading, read_onnx
+from farfield.graph.onnx.row_by_row import read_row_by_row
+from farfield.graph.refusals import RowsMoved
 from farfield.graph.scikit import is_scikit, read_scikit
 from farfield.graph.scikit.networks import single_instances
 from farfield.graph.scikit.skops import load_skops
@@ -169,12 +171,12 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
 
 def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
     rows = None if example is None else as_example(example)
-    reading = read_onnx(path, None if rows is None else tuple(rows.shape[1:]))
-    if reading.link == "softmax":
-        network = finish(reading.program, reading.constants, dtype)
-    else:
-        program = without_head(reading.program)
-        network = build(program, reading.constants, "none", dtype, link=reading.link)
+    shape = None if rows is None else tuple(rows.shape[1:])
+    try:
+        reading = read_onnx(path, shape)
+        network = _onnx_network(reading, dtype)
+    except RowsMoved as error:
+        reading, network = read_row_by_row(path, shape, dtype, error)
     notes = [*network.notes, *reading.notes]
     labels = reading.labels
     if labels is not None and len(labels) != network.classes:
@@ -183,6 +185,14 @@ def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
     if rows is not None:
         network.rows(rows, "example")
     return replace(network, notes=tuple(notes), labels=labels, features=reading.features)
+
+
+def _onnx_network(reading: OnnxReading, dtype: torch.dtype) -> Network:
+    """Make a network of a file that leaves the rows where they are."""
+    if reading.link == "softmax":
+        return finish(reading.program, reading.constants, dtype)
+    program = without_head(reading.program)
+    return build(program, reading.constants, "none", dtype, link=reading.link)
 
 
 def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:

@@ -8,6 +8,7 @@ nobody has written its rule.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -103,6 +104,9 @@ def refuse(problems: Iterable[Refused]) -> None:
     advice = SAMPLED
     if any(OWN_CODE.search(each.where) for places in together.values() for each in places):
         advice = f"docs/rules.md says what is supported and how to add a rule. {SAMPLED}"
-    moved = any(reason.startswith(MOVES) for _, reason in together)
+    # A node that could not be read says why in the place of a line of code.
+    moved = any(
+        MOVES in f"{each.reason} {each.where}" for each in itertools.chain(*together.values())
+    )
     kind = RowsMoved if moved else UnsupportedOperation
     raise kind(f"{count} no rule at infinity:\n" + "\n".join(lines), advice)

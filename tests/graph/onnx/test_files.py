@@ -412,13 +412,13 @@ def test_an_unknown_operator_set_is_refused(save):
         ([make_node("Constant", [], ["y"], value_floats=[1.0])], "does not depend"),
         ([make_node("Reshape", ["x", "x"], ["y"])], "depends on the input"),
         ([make_node("Transpose", ["x"], ["y"], perm=[1, 0])], "rows of the batch"),
-        ([make_node("ReduceMean", ["x"], ["y"])], "rows of the batch"),
+        ([make_node("ReduceMean", ["x"], ["y"])], "rows of a batch influence"),
         (
             [
                 make_node("ReduceMean", ["x"], ["m"], keepdims=1),
                 make_node("Sub", ["x", "m"], ["y"]),
             ],
-            "rows of the batch",
+            "rows of a batch influence",
         ),
         ([make_node("Softmax", ["x"], ["y"], axis=0)], "over the rows"),
         ([make_node("Relu", ["x"], ["y"], name="<b>")], None),

@@ -24,7 +24,7 @@ from farfield.graph.onnx.files import OPSETS, ModelFile, load_file, normal_domai
 from farfield.graph.onnx.heads import Graph, find_labels, find_scores
 from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
-from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value
+from farfield.graph.onnx.trace import ROWS, Known, ProgramBuilder, Refusal, Value
 from farfield.graph.program import CodePlace, Program, Step, taint
 from farfield.graph.reading import Link
 from farfield.graph.scikit.softmax import SOFTMAX
@@ -51,6 +51,7 @@ class OnnxReading:
         features: The names of its inputs, if every feature has its own.
         notes: What the user may want to know.
         link: What its outputs are: probabilities if trees make them, else what :mod:`heads` finds.
+        rows: The batch size that the file fixes, 0 if it is free.
     """
 
     program: Program
@@ -59,16 +60,20 @@ class OnnxReading:
     features: tuple[str, ...] | None
     notes: tuple[str, ...]
     link: Link
+    rows: int = 0
 
 
 def read_onnx(
-    path: str | os.PathLike[str], example_shape: tuple[int, ...] | None = None
+    path: str | os.PathLike[str],
+    example_shape: tuple[int, ...] | None = None,
+    batch: int | None = None,
 ) -> OnnxReading:
     """Read an ``.onnx`` file.
 
     Args:
         path: The file.
         example_shape: The shape of one row, for files that leave it open.
+        batch: How many rows to read it for; ``None`` for any number.
 
     Raises:
         CaptureError: If the file is damaged or the model cannot be read;
@@ -79,7 +84,7 @@ def read_onnx(
     _check_graph(graph)
     inputs = read_inputs(graph, example_shape)
     scores = find_scores(graph)
-    trace = ProgramBuilder(inputs.shape, inputs.rows)
+    trace = ProgramBuilder(inputs.shape, inputs.rows, batch)
     output = _translate(trace, graph, inputs, scores)
     program = _program(trace, output, scores, file)
     features = tuple(inputs.widths) if set(inputs.widths.values()) == {1} else None
@@ -91,7 +96,9 @@ def read_onnx(
     link: Link = "softmax"
     if is_made_of_shares(program, trace.constants):
         program, link = _with_limits(program), "identity"
-    return OnnxReading(program, trace.constants, find_labels(graph), features, notes, link)
+    return OnnxReading(
+        program, trace.constants, find_labels(graph), features, notes, link, inputs.rows
+    )
 
 
 def _with_limits(program: Program) -> Program:
@@ -239,6 +246,6 @@ def _program(trace: ProgramBuilder, output: Value | None, scores: str, file: Mod
         raise CaptureError(f"the output {scores!r} of {file.path} is empty; is it a model?")
     program = trace.program(output)
     if output is None:
-        check(taint(program))
+        check(taint(program), fixed_rows=trace.batch != ROWS)
         raise CaptureError(f"the output {scores!r} of {file.path} could not be read")
     return program

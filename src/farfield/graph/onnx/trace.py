@@ -23,6 +23,7 @@ from farfield.errors import CaptureError
 from farfield.graph.onnx.effort import effort
 from farfield.graph.onnx.outline import outline
 from farfield.graph.program import FREE, SIZE, CodePlace, Program, Ref, Step
+from farfield.graph.refusals import MOVES
 
 aten = torch.ops.aten
 ROWS, OTHER_ROWS = 1_000_003, 998_244_353
@@ -91,14 +92,18 @@ class ProgramBuilder:
         constants: The weights that they read.
         source: Where the node that is being read stands in the file.
         fixed_rows: The batch size that the file was exported with, 0 if it is free.
+        batch: The length that stands for the rows: ``ROWS``, or a batch size to read the file for.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], fixed_rows: int) -> None:
+    def __init__(
+        self, input_shape: tuple[int, ...], fixed_rows: int, batch: int | None = None
+    ) -> None:
         self.steps: list[Step] = []
         self.constants: dict[str, Tensor] = {}
         self.source = CodePlace()
         self.fixed_rows = fixed_rows
-        self.input = Data(INPUT, _meta(torch.empty((ROWS, *input_shape), device="meta")))
+        self.batch = ROWS if batch is None else batch
+        self.input = Data(INPUT, _meta(torch.empty((self.batch, *input_shape), device="meta")))
         self.width = math.prod(input_shape)
         self.room = Budget(allowance(0), "bytes", CaptureError)
         self.work = Budget(operations(0) + PER_INPUT * self.width, "operations", CaptureError)
@@ -142,7 +147,7 @@ class ProgramBuilder:
         meta = outline(target, _map(args, _shadow), _map(kwargs, _shadow))
         shape = tuple(meta.shape)
         if any(length != ROWS and length % ROWS == 0 and length for length in shape):
-            raise Refusal("folds another dimension into the rows of the batch")
+            raise Refusal(f"{MOVES}: folds another dimension into them")
         size = math.prod(length for length in shape if length != ROWS)
         if size > MOST_ELEMENTS:
             raise CaptureError(
@@ -165,6 +170,8 @@ class ProgramBuilder:
 
     def write(self, target: Callable[..., Any], value: Data, argument: Any, width: int) -> Data:
         """Write a step on rows that PyTorch knows nothing of: ``(rows, width)``."""
+        if self.batch != ROWS:
+            raise Refusal("takes whole rows, in a model that moves them about")
         if width > MOST_ELEMENTS:
             raise CaptureError(f"{self.source} makes {width} numbers for each row")
         self.spend(width)

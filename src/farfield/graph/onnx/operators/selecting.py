@@ -123,7 +123,9 @@ def join(trace: ProgramBuilder, values: list[Value], axis: int) -> Any:
     if axis > 0:
         floats = [as_float(value) if isinstance(value, Known) else value for value in values]
         values = [
-            trace.expand(value, [ROWS, *value.shape[1:]]) if value.shape[:1] == (1,) else value
+            trace.expand(value, [trace.batch, *value.shape[1:]])
+            if value.shape[:1] == (1,)
+            else value
             for value in floats
         ]
     return trace.emit(aten.cat.default, values, axis)
