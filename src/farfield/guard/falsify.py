@@ -85,7 +85,7 @@ def falsify(
     count = 0
     for name, starts in _starts(model, restarts, rows, generator).items():
         count += len(starts)
-        for part in starts.split(1024):
+        for part in starts.split(1024) if len(starts) else ():
             value, where = search.climb(part, steps)
             found[name] = max(found.get(name, 0.0), value)
             if best is None or value > best[0]:
