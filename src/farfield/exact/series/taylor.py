@@ -17,12 +17,9 @@ from torch import Tensor
 from farfield.exact.bounded import FUNCTION_ERROR
 from farfield.exact.leads import SLACK
 from farfield.exact.series.expansions import derivative
-from farfield.exact.series.tube import Ball, Balls, Frame, added
+from farfield.exact.series.tube import LEAST, Ball, Balls, Frame, added
 from farfield.graph.growth import AtRest
 from farfield.graph.rules import Smooth
-
-# What is smaller than this is bounded by it, so that products of bounds never vanish by underflow.
-LEAST = 1e-100
 
 
 class Expansion(NamedTuple):

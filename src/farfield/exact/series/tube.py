@@ -29,6 +29,10 @@ from farfield.exact.series.value import beside
 from farfield.graph.growth import Tensors
 
 
+# What is smaller than this is bounded by it, so that products of bounds never vanish by underflow.
+LEAST = 1e-100
+
+
 class Ball(NamedTuple):
     """Coefficients of one order: numbers, bounds on their errors, and on what changes with t."""
 
@@ -59,10 +63,10 @@ class Ball(NamedTuple):
     def plus(self, other: Ball) -> Ball:
         """The sum of two."""
         value = self.value + other.value
-        error = (self.error + other.error) * SLACK + 2 * ROUNDOFF * value.abs()
         # Adding zero is exact.
-        exact = (self.value == 0) | (other.value == 0)
-        error = torch.where(exact, self.error + other.error, error)
+        rounded = (self.value != 0) & (other.value != 0)
+        rounding = (2 * ROUNDOFF * value.abs()).masked_fill(~rounded, 0.0)
+        error = (self.error + other.error) * SLACK + rounding
         return Ball(value, error, (self.rest + other.rest) * SLACK)
 
     def scaled(self, factor: Tensor) -> Ball:
@@ -125,14 +129,17 @@ class Frame:
         """Orders that are kept; lower ones become part of the lowest one's rest."""
         kept = {order: ball for order, ball in balls.items() if order > self.low}
         lower = [
-            ball.size * self.power(order - self.low, ball.value)
-            for order, ball in balls.items()
-            if order <= self.low
+            self.lowered(ball.size, order) for order, ball in balls.items() if order <= self.low
         ]
         if lower:
             rest = torch.stack(torch.broadcast_tensors(*lower)).sum(dim=0) * SLACK
             kept[self.low] = Ball.only(rest)
         return kept
+
+    def lowered(self, size: Tensor, order: int) -> Tensor:
+        """What an order that is not kept adds to the lowest one's rest; underflow loses nothing."""
+        rest = size * self.power(order - self.low, size) * SLACK
+        return torch.where(size == 0, 0.0, rest.clamp(min=LEAST))
 
     def times(
         self, one: Balls, other: Balls, function: Tensors = torch.mul, terms: int = 1
@@ -144,8 +151,7 @@ class Frame:
             for j, b in other.items():
                 order = max(i + j, self.low)
                 if i + j <= self.low:
-                    rest = function(a.size, b.size)
-                    ball = Ball.only(rest * self.power(i + j - self.low, rest) * SLACK)
+                    ball = Ball.only(self.lowered(function(a.size, b.size), i + j))
                 else:
                     ball = _product(function, a, b, share)
                 found[order] = found[order].plus(ball) if order in found else ball

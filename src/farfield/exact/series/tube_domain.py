@@ -16,8 +16,8 @@ from torch import Tensor
 from farfield.errors import UnsupportedOperation
 from farfield.exact.bounded import ROUNDOFF, gamma
 from farfield.exact.leads import SLACK
-from farfield.exact.series.taylor import LEAST, at_rest, bends, composed, of_curve
-from farfield.exact.series.tube import Ball, Balls, Frame, Lead, Tube, added, growing
+from farfield.exact.series.taylor import at_rest, bends, composed, of_curve
+from farfield.exact.series.tube import LEAST, Ball, Balls, Frame, Lead, Tube, added, growing
 from farfield.exact.series.value import per_ray
 from farfield.graph.growth import Growth
 from farfield.graph.rules import (
@@ -164,7 +164,8 @@ class TubeDomain:
         for order in {*value.balls, *found, 0}:
             given, made = value.ball(order), found.get(order, Ball.exact(zero))
             if order == 0:
-                error = given.error * slope * SLACK + 8 * ROUNDOFF * made.value.abs()
+                size = given.value.abs() * slope + made.value.abs()
+                error = given.error * slope * SLACK + 16 * ROUNDOFF * size
                 open_ = Ball(made.value, error, given.rest * slope * SLACK)
             else:
                 open_ = Ball.only(given.size * slope * SLACK)
