@@ -28,7 +28,6 @@ from farfield.exact.leads import SLACK
 from farfield.exact.series.value import beside
 from farfield.graph.growth import Tensors
 
-
 # What is smaller than this is bounded by it, so that products of bounds never vanish by underflow.
 LEAST = 1e-100
 
