@@ -23,7 +23,7 @@ ARCHITECTURES = [
     ("pre norm", "layer norm", "gelu"),
     ("product", "rms norm", "attention"),
     ("mixture", "largest", "quotient"),
-    ("gate", "where", "logarithm", "silu"),
+    ("gate", "clamp", "logarithm", "silu"),
 ]
 # The winner of a row minus itself: bounds do not know that this is zero.
 UNBOUNDED = {
