@@ -266,13 +266,13 @@ class _MaskReader:
         """What masks do to values that they are not made of."""
         target, args = step.target, step.args
         rule = RULES.get(target)
+        if target is aten.where.self and self._are_masks(args[:1]):
+            return self._choice(step, *args)
         if rule is not None and rule.kind == "copy" and self._are_masks(args[:1]):
             self._masks.add(step.name)
         elif target in (*AND, *OR, *XOR) and self._are_masks(args[:2]):
             self._masks.add(step.name)
             return list(_logic_of_values(step))
-        elif target is aten.where.self and self._are_masks(args[:1]):
-            return self._choice(step, *args)
         elif target is aten.index_put.default and (placed := self._placed(step)) is not None:
             return self._choice(step, *placed)
         elif target in PRODUCTS:
