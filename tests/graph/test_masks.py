@@ -187,10 +187,10 @@ def test_what_stays_refused_is_named():
 def test_masks_may_be_constant_or_of_other_values():
     mask = torch.tensor([True, False, True])
     fixed = captured(Applied(lambda x: torch.where(mask, x, -x)), 3)
-    assert ff.at_infinity(fixed, torch.zeros(3), torch.ones(3)).slope.tolist() == [[[1, -1, 1]]]
+    assert ff.at_infinity(fixed, torch.zeros(3), torch.ones(3)).slope.tolist() == [[[2, -2, 2]]]
     other = captured(Applied(lambda x: torch.where(x.flip(1) > 0, F.gelu(x), x)), 3)
     far = ff.at_infinity(other, torch.zeros(3), [-1.0, 2.0, 3.0])
-    assert far.slope.tolist() == [[[0.0, 2.0, 3.0]]]
+    assert far.slope.tolist() == [[[0.0, 4.0, 6.0]]]
 
 
 def test_softshrink_is_one_bend():
