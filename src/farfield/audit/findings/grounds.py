@@ -72,7 +72,7 @@ def _capped(audit: Audit) -> Found | None:
     return Found(
         f"No input whatever makes the model more than {percent(cap)} sure: its last layers, or its "
         "leaves, do not allow it.",
-        (Measure("largest confidence anywhere", cap, "exact", share=True),),
+        (Measure("largest confidence anywhere", cap, "at most", share=True),),
     )
 
 
