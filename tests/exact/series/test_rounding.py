@@ -4,6 +4,9 @@ import torch
 from torch import nn
 
 import farfield as ff
+from farfield.exact.series.domain import SeriesDomain
+from farfield.exact.series.value import Series
+from farfield.graph.rules import Pieces
 
 
 class Gate(nn.Module):
@@ -49,3 +52,15 @@ def test_doubtful_rays_that_the_network_contradicts_are_undecided(monkeypatch):
     far = ff.at_infinity(network, torch.zeros(4), torch.randn(3, 4), undecided="mark")
     assert bool(far.doubtful.all())
     assert bool(far.undecided.all())
+
+
+def test_no_decision_looks_below_what_is_known():
+    domain = SeriesDomain(2, torch.zeros(1, dtype=torch.float64))
+    ones = torch.ones(2, 3, dtype=torch.float64)
+    bottom = torch.tensor([1.0, -torch.inf], dtype=torch.float64)
+    flags = torch.zeros(2, dtype=torch.bool)
+    value = Series(ones.shape, {1: 0 * ones, 0: -ones}, {}, bottom, flags)
+    assert value.term(0).tolist() == [[0.0] * 3, [-1.0] * 3]
+    relu = domain.piecewise(value, Pieces.hinge(0.0))
+    # What is below order 1 of the first ray may be positive: the result is not known there either.
+    assert relu.bottom.tolist() == [1.0, -torch.inf]

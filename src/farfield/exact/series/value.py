@@ -37,6 +37,16 @@ class Series:
     bottom: Tensor
     loose: Tensor
 
+    def __post_init__(self) -> None:
+        """Forget coefficients below what is known: no decision may look at them."""
+        known = float(self.bottom.max())
+        if any(order < known for order in self.terms):
+            terms = {
+                order: part.masked_fill(beside(self.bottom, part) > order, 0.0)
+                for order, part in self.terms.items()
+            }
+            object.__setattr__(self, "terms", terms)
+
     @property
     def device(self) -> torch.device:
         """Where the numbers live."""
