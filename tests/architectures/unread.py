@@ -23,7 +23,6 @@ NOT_YET = {
     "SparseExperts": "position of a maximum",
     "SwitchExperts": r"aten\.gather",
     "TabNet": r"aten\.gather",
-    "TopTwoExperts": r"aten\.where",
     "fnet_by_fft": r"aten\._fft_c2c",
 }
 UNREAD = NO_LIMIT | NOT_YET
