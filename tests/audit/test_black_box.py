@@ -101,7 +101,9 @@ def test_nothing_of_a_sampled_audit_calls_itself_exact():
     assert np.isnan(found.rays[0].reach)
     assert max(found.curve_steps) == OUTMOST
     assert "not known" in found.verdict.sentence
-    assert "exact" not in str(found).replace("no exact", "")
+    # Errors of data entry were made in all rows, and counted: that much is exact.
+    said = str(found).replace("no exact", "").replace("100 rows, exact", "")
+    assert "exact" not in said
 
 
 def test_a_sampled_audit_is_read_back_and_rendered_as_it_was(tmp_path):

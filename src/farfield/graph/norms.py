@@ -156,7 +156,7 @@ def attend(
     blocked = _blocked(query.shape[-2], key.shape[-2]) if causal else mask
     if blocked is not None:
         scores = scores + _as_offset(blocked).to(scores)
-    return _mixed(torch.softmax(scores, -1), value)
+    return torch.matmul(torch.softmax(scores, -1), value)
 
 
 def read_attention(program: Program) -> Program:
@@ -194,13 +194,7 @@ def attention(
         scores = domain.affine(Affine(lambda t: t, offset=offset, terms=1), scores)
     shares = domain.grow(SharingOut(-1), scores)
     # Rows of shares add up to one: errors of what is mixed are averaged.
-    return _times(domain, shares, value, _mixed, 1)
-
-
-def _mixed(shares: Tensor, value: Tensor) -> Tensor:
-    """Shares times values, laid out as PyTorch's attention does: heads between the tokens."""
-    found = torch.matmul(shares, value)
-    return found.transpose(-2, -3).contiguous().transpose(-2, -3) if found.ndim > 3 else found
+    return _times(domain, shares, value, torch.matmul, 1)
 
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:

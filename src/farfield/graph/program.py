@@ -23,11 +23,14 @@ V = TypeVar("V")
 aten = torch.ops.aten
 SIZE = aten.sym_size.int
 FREE = -1
-# Mapped over rows, a value may lie in memory in another order than when it was traced, and what
-# PyTorch does not map has to be said otherwise.
-MAPPED: dict[Any, Callable[..., Any]] = {
+# A value may lie in memory in another order than when it was traced.
+RESHAPED: dict[Any, Callable[..., Any]] = {
     aten.view.default: torch.reshape,
     aten._unsafe_view.default: torch.reshape,
+}
+# What PyTorch does not map over rows has to be said otherwise.
+MAPPED: dict[Any, Callable[..., Any]] = {
+    **RESHAPED,
     aten.copy.default: lambda base, source: source.expand(base.shape),
 }
 
@@ -143,7 +146,7 @@ class Program:
 
     def function(self, step: Step) -> Callable[..., Any]:
         """What one of the steps does to plain tensors."""
-        return MAPPED.get(step.target, step.target) if self.per_row else step.target
+        return (MAPPED if self.per_row else RESHAPED).get(step.target, step.target)
 
     def lower(
         self, step: Step, domain: Domain[V], args: Sequence[Any], kwargs: Mapping[str, Any]
