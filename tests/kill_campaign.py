@@ -63,13 +63,27 @@ def without_times(path):
 
     def plain(tree):
         if isinstance(tree, dict):
-            return {k: plain(v) for k, v in tree.items() if not CLOCK.intersection(k.split("_"))}
+            return {
+                key: plain(value)
+                for key, value in tree.items()
+                if not CLOCK.intersection(key.replace("_", " ").split())
+            }
         return [plain(item) for item in tree] if isinstance(tree, list) else tree
 
     return plain(json.loads(path.read_text("utf-8")))
 
 
-CLOCK = {"seconds", "time", "date", "made", "created", "when", "started", "duration"}
+CLOCK = {
+    "seconds",
+    "milliseconds",
+    "time",
+    "date",
+    "made",
+    "created",
+    "when",
+    "started",
+    "duration",
+}
 # What each command writes, how it is read, and how two of them are compared.
 WORK = {
     "train": (train, "model.safetensors", ff.load, Path.read_bytes),
