@@ -55,7 +55,7 @@ def smallest_flip(
     >>> layer.bias.data = torch.tensor([0.0, 3.0])
     >>> flip = ff.smallest_flip(layer, [[0.0, 0.0], [4.0, 0.0]])
     >>> flip.change.tolist()
-    [[1.5, inf], [-2.5000000000000018, inf]]
+    [[1.5, inf], [-2.5..., inf]]
     """
     if not 0 < level < 1:
         raise InputError(f"level must lie strictly between 0 and 1, got {level}; try {SURE}")

@@ -198,9 +198,9 @@ class FarField:
             ``(instances, rays)`` in double precision; infinite where no such ``T`` was found.
 
         >>> import farfield as ff
-        >>> network = ff.capture(torch.nn.Sigmoid(), torch.zeros(1, 2))
+        >>> network = ff.capture(torch.nn.Softplus(), torch.zeros(1, 2))
         >>> far = ff.at_infinity(network, [0.0, 0.0], [[1.0, 2.0]])
-        >>> 4.6 < float(far.settles(0.01)) < 20  # 1 / (1 + exp(4.6)) is 0.01
+        >>> 4.6 < float(far.settles(0.01)) < 20  # log(1 + exp(-4.6)) is 0.01
         True
         """
         from farfield.exact.series.settling import settles
