@@ -7,6 +7,7 @@ import pytest
 
 import farfield as ff
 from audit_subjects import affine, random_subject, subject_of
+from farfield.audit.sections import surfaces
 from farfield.audit.sections.surfaces import surface
 from farfield.data import TableColumn
 
@@ -57,3 +58,16 @@ def test_a_surface_stays_within_bounds():
     found = surface(subject, *moving, np.random.default_rng(0))
     assert found.extent[:2] == (0.0, 1.0)
     assert found.extent[2] < 0.0
+
+
+def test_regions_are_counted_about_right_before_they_are_cut(monkeypatch):
+    subject = random_subject(inputs=2, hidden=120)
+    low, high = np.full(2, -6.0), np.full(2, 6.0)
+    found = len(ff.slice_plane(subject.network, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], 6.0))
+    about = surfaces._about(subject.network, low, high, 1)
+    assert found / 2 < about < 2 * found
+    shown = surface(subject, *subject.moving, np.random.default_rng(0))
+    assert shown.regions is not None
+    monkeypatch.setattr(surfaces, "MOST_REGIONS", shown.regions // 10)
+    monkeypatch.setattr(surfaces, "slice_plane", lambda *_, **__: pytest.fail("was cut"))
+    assert surface(subject, *subject.moving, np.random.default_rng(0)).regions is None

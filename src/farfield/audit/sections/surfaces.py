@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from itertools import combinations
 from typing import Any
 
@@ -16,8 +17,9 @@ from farfield.audit.sections.rays import units
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 from farfield.errors import FarfieldError
-from farfield.exact import slice_plane
+from farfield.exact import along, slice_plane
 from farfield.exact.planar.plane import Plane
+from farfield.graph.network import Network
 from farfield.scores import all_scores
 from farfield.scores.gradient import gradient_magnitude
 
@@ -27,7 +29,7 @@ WIDE = 1000
 # A plane of a network with more units than this is not cut exactly for a report.
 MOST_UNITS = 700
 # Regions of a plane, and their affine maps: one for each region and class.
-MOST_REGIONS = 50_000
+MOST_REGIONS = 20_000
 MOST_MAPS = 10_000_000
 MOST_SEGMENTS = 6_000
 POINTS = 300
@@ -123,11 +125,26 @@ def _plane(
     origin[[across, up]] = 0.0
     u, v = np.zeros_like(origin), np.zeros_like(origin)
     u[across], v[up] = 1.0, 1.0
+    most = min(MOST_REGIONS, MOST_MAPS // subject.model.classes)
     try:
-        most = min(MOST_REGIONS, MOST_MAPS // subject.model.classes)
+        low, high = (origin + a * u + b * v for a, b in (extent[::2], extent[1::2]))
+        if _about(subject.network, low, high, up) > 2 * most:
+            return None
         return slice_plane(subject.network, origin, u, v, extent, most=most)
     except FarfieldError:
         return None
+
+
+def _about(network: Network, low: Floats, high: Floats, up: int) -> float:
+    """About how many regions a window has between two opposite corners, without cutting it.
+
+    Random lines of which a walk as long as its side meets ``n`` make ``n**2 * pi / 4`` of them. Two
+    diagonals are walked.
+    """
+    starts, ends = np.stack([low, low]), np.stack([high, high])
+    starts[1, up], ends[1, up] = high[up], low[up]
+    met = along(network, starts, ends - starts, stop=1.0).counts - 1
+    return float(math.pi / 8 * met.double().mean() ** 2)
 
 
 def _edges(plane: Plane) -> tuple[tuple[float, float, float, float], ...]:
