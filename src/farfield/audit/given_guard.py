@@ -25,7 +25,7 @@ from farfield.formats import is_named
 from farfield.graph.network import Network
 
 if TYPE_CHECKING:
-    # Guards bring much of scikit-learn along, which most audits do without.
+    # Loaded when there is a guard, or one is to be made.
     from farfield.guard.function import GuardedFunction
     from farfield.guard.members import Predict
     from farfield.guard.model import GuardedModel

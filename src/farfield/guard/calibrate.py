@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, rankdata
+from scipy.special import betaincinv
 
 Floats = NDArray[np.float64]
 SHARES = (0.995, 0.998, 0.999, 0.9995, 1.0)
@@ -80,8 +80,9 @@ class Ranked:
     @classmethod
     def of(cls, scores: Floats) -> Ranked:
         """Rank scores."""
-        places = np.sort(rankdata(scores, method="min", axis=0).max(axis=1))
-        return cls(scores, np.sort(scores, axis=0), places, np.median(scores, axis=0))
+        ordered = np.sort(scores, axis=0)
+        places = np.sort(_ranks(scores, ordered).max(axis=1))
+        return cls(scores, ordered, places, np.median(scores, axis=0))
 
     @cached_property
     def further(self) -> dict[float, Floats]:
@@ -182,7 +183,7 @@ class Judge:
         labels = None if self.labels is None else self.labels[outside]
         change = likelihood_lost(self.p[outside], labels, hot[outside])
         count, rows = int((own.distances(ranked.scores) > 0.0).sum()), len(ranked.scores)
-        share = 1.0 if count == rows else float(beta.ppf(LEVEL, count + 1, rows - count))
+        share = 1.0 if count == rows else float(betaincinv(count + 1, rows - count, LEVEL))
         return share * float(np.maximum(change, 0.0).mean())
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
@@ -273,6 +274,12 @@ def likelihood_lost(p: Floats, labels: NDArray[np.int64] | None, hot: Floats) ->
     return lost
 
 
+def _ranks(scores: Floats, ordered: Floats) -> NDArray[np.intp]:
+    """The rank of every row by each view, from 1 on; equals share the least."""
+    pairs = zip(ordered.T, scores.T, strict=True)
+    return 1 + np.stack([each.searchsorted(own) for each, own in pairs], axis=1)
+
+
 def _candidates(keep: float) -> Iterator[tuple[float, float]]:
     for share in (keep, *(each for each in SHARES if each > keep)):
         for steep in STEEPS:
@@ -281,5 +288,7 @@ def _candidates(keep: float) -> Iterator[tuple[float, float]]:
 
 def _auroc(near: Floats, far: Floats) -> float:
     """How often one of the second lies above one of the first, in order; ties count half."""
-    below, upto = (near.searchsorted(far, side) for side in ("left", "right"))
+    below = near.searchsorted(far)
+    upto, tied = below.copy(), near[np.minimum(below, len(near) - 1)] == far
+    upto[tied] = near.searchsorted(far[tied], "right")
     return float((below + upto).mean()) / (2.0 * len(near))

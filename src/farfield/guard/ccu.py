@@ -20,8 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from farfield.errors import InputError
@@ -141,6 +139,10 @@ def ccu(
     if metric is None and len(held.input_shape) > 1:
         metric = "isotropic"
     whitening = fit_units(flat.numpy(), metric)
+    # Loading this takes longer than making a guard, which loads this module.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
     units = whitening(flat).numpy()
     order = np.random.default_rng(random_state).permutation(len(units))[:FITTED_ROWS]
     mixture = GaussianMixture(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
+
+from farfield.guard.kmeans import kmeans, sums_of
 
 Floats = NDArray[np.float64]
 # Rounds of k-means; groups need not be optimal.
@@ -54,22 +55,16 @@ def group(units: Floats, count: int, min_rows: int, seed: int) -> Groups:
         return _partition(units, np.zeros(len(units), dtype=np.int64))
     distinct = len(np.unique(units, axis=0)) if len(units) <= 4 * count * min_rows else len(units)
     count = min(count, distinct)
-    means = KMeans(
-        count,
-        # Many groups are everywhere in any case, and k-means++ takes longer than all rounds.
-        init="random" if count > MANY else "k-means++",
-        n_init=1,
-        max_iter=ROUNDS,
-        random_state=seed % 2**32,
-    )
-    labels = means.fit_predict(units).astype(np.int64)
+    rng = np.random.RandomState(seed % 2**32)
+    # Many groups are everywhere in any case, and setting them apart takes longer than all rounds.
+    labels = kmeans(units, count, rng, apart=count <= MANY, most=ROUNDS)
     return _partition(units, _dissolve(units, labels, min_rows))
 
 
 def _dissolve(units: Floats, labels: NDArray[np.int64], min_rows: int) -> NDArray[np.int64]:
     """Give the rows of groups that are too small to their nearest others, the smallest first."""
     sizes = np.bincount(labels)
-    sums = _sums(units, labels, len(sizes))
+    sums = sums_of(units, labels, sizes)
     while len(np.flatnonzero(sizes)) > 1 and sizes[sizes > 0].min() < min_rows:
         small = int(np.where(sizes > 0, sizes, len(units) + 1).argmin())
         alive = np.flatnonzero(sizes)
@@ -84,14 +79,7 @@ def _dissolve(units: Floats, labels: NDArray[np.int64], min_rows: int) -> NDArra
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
-def _sums(units: Floats, labels: NDArray[np.int64], count: int) -> Floats:
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(count))
-    found: Floats = np.add.reduceat(units[order], starts, axis=0)
-    return found
-
-
 def _partition(units: Floats, labels: NDArray[np.int64]) -> Groups:
-    count = int(labels.max()) + 1
-    centres = _sums(units, labels, count) / np.bincount(labels)[:, None]
+    sizes = np.bincount(labels)
+    centres = sums_of(units, labels, sizes) / sizes[:, None]
     return Groups(centres, labels, np.linalg.norm(units - centres[labels], axis=1))

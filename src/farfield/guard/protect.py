@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import is_regressor
 
 from farfield.data.columns import Categorical, Columns, read_columns
 from farfield.distributions import as_distributions
@@ -105,7 +104,7 @@ def guard(
     spread = spread_of(model)
     if spread is not None:
         return guard_regressor(spread, X, options)
-    if hasattr(model, "__sklearn_tags__") and is_regressor(model):
+    if _predicts_numbers(model):
         raise InputError(
             f"{type(model).__name__} is a regressor that gives no deviations; a guard makes those "
             "grow, so it needs predict(X, return_std=True), as GaussianProcessRegressor, "
@@ -133,6 +132,15 @@ def guard(
     more = {"dtype": dtype, "members": len(held.modules)}
     certificate = draft.certificate.model_copy(update=more)
     return GuardedModel(held, draft.covered, columns, certificate)
+
+
+def _predicts_numbers(model: Any) -> bool:
+    """Whether a model is a regressor of scikit-learn, or of a library with its interface."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return False
+    from sklearn.base import is_regressor  # whoever has such a model has loaded it already
+
+    return bool(is_regressor(model))
 
 
 def guard_function(predict: Predict, X: Any, options: Options) -> GuardedFunction:

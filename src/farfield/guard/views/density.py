@@ -8,15 +8,13 @@ the mixture's largest component, which grows linearly. No component stands for f
 
 from __future__ import annotations
 
-import warnings
 from typing import final
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
+from farfield.guard.mixture import Gaussians
 from farfield.guard.views.units import Units
 from farfield.guard.views.view import Floats, Place, Say, View, plainly
 
@@ -63,24 +61,18 @@ class Density(View):
         columns = reduced.shape[1]
         most = min(COMPONENTS, len(reduced) // max(2 * min_rows, ROWS_PER_UNIT * columns))
         for count in range(max(1, most), 0, -1):
-            mixture = GaussianMixture(
-                count,
-                reg_covar=LEAST_VARIANCE,
-                max_iter=30,
-                tol=1e-2,
-                random_state=seed % 2**32,
+            # Any mixture has level sets, come to rest or not.
+            mixture = Gaussians.fit(
+                reduced, count, seed % 2**32, least=LEAST_VARIANCE, most=30, still=1e-2
             )
-            with warnings.catch_warnings():
-                # Any mixture has level sets, converged or not.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                shares = mixture.fit(reduced).predict_proba(reduced)
+            shares, _ = mixture.shares(reduced)
             # How many rows a weighted mean stands for (Kish 1965).
             if (np.square(shares.sum(axis=0)) >= min_rows * np.square(shares).sum(axis=0)).all():
                 break
-        factors = torch.from_numpy(np.ascontiguousarray(mixture.precisions_cholesky_))
-        means = torch.from_numpy(np.ascontiguousarray(mixture.means_))
+        factors = torch.from_numpy(mixture.factors)
+        means = torch.from_numpy(mixture.means)
         size = torch.diagonal(factors, dim1=1, dim2=2).log().sum(dim=1)
-        offsets = -2.0 * (torch.from_numpy(np.log(mixture.weights_)) + size)
+        offsets = -2.0 * (torch.from_numpy(np.log(mixture.weights)) + size)
         shifts = torch.einsum("ki,kij->kj", means, factors)
         return cls(factors, shifts, offsets - offsets.min())
 

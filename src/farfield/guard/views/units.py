@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 from farfield.shrinkage import ledoit_wolf
@@ -172,6 +171,8 @@ def reduce(units: Units, rows: Floats, seed: int) -> Units | None:
     columns = rows.shape[1]
     if columns <= COMPONENTS or len(rows) <= COMPONENTS:
         return None
+    from sklearn.decomposition import PCA  # takes a second to load, and few tables are so wide
+
     standard = units.standard(torch.from_numpy(rows)).numpy()
     analysis = PCA(COMPONENTS, svd_solver="randomized", random_state=seed)
     vectors = np.ascontiguousarray(analysis.fit(standard[:FITTED_ROWS]).components_.T)
