@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from farfield.data import open_table
+from farfield.data.arrow import arrow_column
 from farfield.errors import InputError
 
 PLAIN = "a,b,y\n1,2.5,0\n3,-4e2,1\n5,6,1\n"
@@ -183,3 +184,20 @@ def test_parquet_columns_of_one_name_are_refused(tmp_path):
     pq.write_table(table, tmp_path / "twice.parquet")
     with pytest.raises(InputError, match=r"occur twice: \['a'\]"):
         open_table(tmp_path / "twice.parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (pa.array([1.0, None, 3.0]), [1.0, np.nan, 3.0]),
+        (pa.array([None, 1, 2, None]).slice(2), [2.0, np.nan]),
+        (pa.array([1.5, 2.5, 3.5], pa.float32()).slice(1, 1), [2.5]),
+        (pa.chunked_array([[1, 2], [], [None, 4]]), [1.0, 2.0, np.nan, 4.0]),
+        (pa.chunked_array([], pa.int64()), []),
+        (pa.array([None, None], pa.int8()), [np.nan, np.nan]),
+        (pa.array([True, None, False, True]).slice(1), [-1, 0, 1]),
+        (pa.array(["b", None, "a", "b"]).dictionary_encode().slice(1), [-1, 0, 1]),
+    ],
+)
+def test_numbers_are_read_from_slices_chunks_and_gaps(column, values):
+    np.testing.assert_array_equal(arrow_column("x", column, "here").values, values)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from farfield.budget import Budget, allowance
 from farfield.data.stream import Column, Stream, as_array, check_names
@@ -79,10 +80,10 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
         kind = kind.value_type
         column = column.cast(kind)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+        values = _numbers(column.cast("float64", safe=False), np.nan)
         return Column(name, "number", values, stored_as)
     if types.is_boolean(kind):
-        codes = pc.fill_null(column.cast("int8"), -1).to_numpy(zero_copy_only=False)
+        codes = _numbers(column.cast("int8"), -1)
         return Column(name, "category", codes, "boolean", ("False", "True"))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return _text(name, column.cast("large_string"), where)
@@ -91,6 +92,24 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
     if types.is_binary(kind) or types.is_large_binary(kind):
         raise InputError(f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8.")
     return Column(name, "other", np.array(column.is_valid()), stored_as)
+
+
+def _numbers(column: Any, missing: float) -> NDArray[Any]:
+    """The numbers of a column, straight from memory: arrow's own ways load pandas, a long wait."""
+    dtype = np.dtype(str(column.type))
+    chunks = getattr(column, "chunks", [column])
+    parts = [_part(chunk, dtype, missing) for chunk in chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
+
+
+def _part(chunk: Any, dtype: np.dtype[Any], missing: float) -> NDArray[Any]:
+    """The numbers of an array: a buffer of them, and one of bits for those that are there."""
+    known, numbers = chunk.buffers()
+    found = np.frombuffer(numbers, dtype, len(chunk), chunk.offset * dtype.itemsize)
+    if chunk.null_count == 0:
+        return found
+    bits = np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")
+    return np.where(bits[chunk.offset : chunk.offset + len(chunk)], found, missing)
 
 
 def _text(name: str, column: Any, where: str) -> Column:
@@ -103,7 +122,7 @@ def _text(name: str, column: Any, where: str) -> Column:
         raise InputError(
             f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8."
         ) from error
-    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = _numbers(coded.indices, -1).astype(np.int64)
     if "" in words:
         codes[codes == words.index("")] = -1
     return Column(name, "category", codes, "text", words)
