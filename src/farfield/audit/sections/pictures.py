@@ -11,7 +11,7 @@ import numpy as np
 
 from farfield.audit.case import Case
 from farfield.audit.fields import Picture
-from farfield.audit.sections.rays import ray
+from farfield.audit.sections.rays import rays
 from farfield.audit.subject import Floats, Subject
 from farfield.levels import SURE
 
@@ -36,7 +36,7 @@ def pictures(subject: Subject, rng: np.random.Generator) -> tuple[Picture, ...]:
 
 def _picture(subject: Subject, title: str, row: Floats) -> Picture:
     """One image ``x`` and its ray ``(1 + t) x``."""
-    found = ray(subject, title, row, row, unit="times the image, beyond once")
+    (found,) = rays(subject, [title], [row], [row], unit="times the image, beyond once")
     sure = [t for t, p in zip(found.t, found.scores["confidence"], strict=True) if p >= SURE]
     images, captions = [png(row)], [_caption(subject, "As it is", row)]
     if sure:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
@@ -32,75 +34,95 @@ WALKING = 5e9
 
 def compute(case: Case) -> dict[str, Any]:
     """Both open ends of the most telling features, and random directions."""
-    advance = case.stage("rays")
+    case.stage("rays")
     subject = case.subject
-    rays = []
-    chosen = case.telling[:FEATURES]
-    for index, feature in enumerate(chosen):
+    names, origins, directions = [], [], []
+    for feature in case.telling[:FEATURES]:
         for sign, bound, word in ((1.0, feature.high, "up"), (-1.0, feature.low, "down")):
             if np.isinf(bound):
                 direction = np.zeros_like(subject.centre)
                 direction[feature.places[0]] = sign
-                name = f"{feature.name} {word}, from the median row"
-                rays.append(ray(subject, name, subject.centre, direction))
-        advance((index + 1) / len(chosen))
+                names.append(f"{feature.name} {word}, from the median row")
+                origins.append(subject.centre)
+                directions.append(direction)
     if subject.is_free.any():
         for index, direction in enumerate(subject.whitened_directions(RANDOM, case.rng)):
-            name = f"Random direction {index + 1}, from a row of the data"
-            rays.append(ray(subject, name, subject.rows[index % len(subject.rows)], direction))
-    return {"rays": tuple(rays)}
+            names.append(f"Random direction {index + 1}, from a row of the data")
+            origins.append(subject.rows[index % len(subject.rows)])
+            directions.append(np.asarray(direction))
+    return {"rays": rays(subject, names, origins, directions) if names else ()}
 
 
-def ray(subject: Subject, name: str, origin: Any, direction: Any, unit: str = "") -> Ray:
-    """Follow one ray at many distances and in the limit, with its first 99.9% if it is exact."""
-    start, way = np.asarray(origin, dtype=float), np.asarray(direction, dtype=float)
-    one = float(subject.in_deviations(torch.from_numpy(way[None]))[0]) or 1.0
-    t = np.concatenate([[0.0], np.geomspace(1e-2, OUTMOST, STEPS - 1)]) / one
-    rows = start + t.reshape(-1, *[1] * start.ndim) * way
-    p = subject.model.probabilities(rows)
-    answered = ~p.isnan().any(dim=-1).any(dim=0)
-    p, t = p[:, answered], t[answered.numpy()]
-    far = subject.far(start[None], torch.from_numpy(way[None]))
-    scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
-    limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
-    first, pieces = _first(subject, start, way)
-    steps = 1.0 if unit else one
-    lasting = settled(far, WALKING)
-    final = None
+def rays(
+    subject: Subject,
+    names: Sequence[str],
+    origins: Sequence[Floats],
+    directions: Sequence[Floats],
+    unit: str = "",
+) -> tuple[Ray, ...]:
+    """Follow rays at many distances and in the limit, with their first 99.9% if it is exact."""
+    starts, ways = (np.asarray(np.stack(each), dtype=float) for each in (origins, directions))
+    far = subject.far(starts, torch.from_numpy(ways))
+    walking = WALKING * len(names)
+    lasting, final = settled(far, walking), None
     if isinstance(far, FarField):
-        final = in_common(far.final_from(budget=affordable(far, WALKING)), far.winner)
-    return Ray(
-        name=name,
-        unit=unit or "standard deviations",
-        t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one)),
-        scores={n: tuple(round(float(v), 6) for v in values) for n, values in scores.items()},
-        limits={n: float(value[0]) for n, value in limits.items()},
-        reach=float(far.reach.amax()) * steps,
-        first=None if first is None else first * steps,
-        pieces=pieces,
-        settled=_known(lasting, steps),
-        final=None if final is None else _known(final, steps),
-        exact=bool(lasting.exact[0] & (lasting if final is None else final).exact[0]),
-    )
+        final = in_common(far.final_from(budget=affordable(far, walking)), far.winner)
+    firsts = _firsts(subject, starts, ways)
+    inward = subject.in_deviations(torch.from_numpy(ways)).tolist()
+    made = []
+    for index, (name, start, way) in enumerate(zip(names, starts, ways, strict=True)):
+        one = inward[index] or 1.0
+        t, p = _seen(subject, start, way, one)
+        scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
+        limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
+        first, pieces = firsts[index]
+        steps = 1.0 if unit else one
+        each = Ray(
+            name=name,
+            unit=unit or "standard deviations",
+            t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one)),
+            scores={n: tuple(round(float(v), 6) for v in values) for n, values in scores.items()},
+            limits={n: float(value[index]) for n, value in limits.items()},
+            reach=float(far.reach[:, index].amax()) * steps,
+            first=None if first is None else first * steps,
+            pieces=pieces,
+            settled=_known(lasting, index, steps),
+            final=None if final is None else _known(final, index, steps),
+            exact=bool(lasting.exact[index] & (lasting if final is None else final).exact[index]),
+        )
+        made.append(each)
+    return tuple(made)
 
 
-def _known(found: SureFrom, steps: float) -> float | None:
+def _seen(subject: Subject, start: Floats, way: Floats, one: float) -> tuple[Floats, Tensor]:
+    """Places on a ray at which the model has an answer, and probabilities there."""
+    t = np.concatenate([[0.0], np.geomspace(1e-2, OUTMOST, STEPS - 1)]) / one
+    p = subject.model.probabilities(start + t.reshape(-1, *[1] * start.ndim) * way)
+    answered = ~p.isnan().any(dim=-1).any(dim=0)
+    return t[answered.numpy()], p[:, answered]
+
+
+def _known(found: SureFrom, index: int, steps: float) -> float | None:
     """A distance in steps, unless it is not known at all."""
-    t = float(found.t[0])
+    t = float(found.t[index])
     return None if np.isnan(t) else t * steps
 
 
-def _first(subject: Subject, origin: Floats, direction: Floats) -> tuple[float | None, int | None]:
-    """The exact first distance with 99.9% confidence, and how many pieces the ray has."""
+def _firsts(
+    subject: Subject, origins: Floats, directions: Floats
+) -> list[tuple[float | None, int | None]]:
+    """The exact first distances with 99.9% confidence, and how many pieces the rays have."""
+    unknown: list[tuple[float | None, int | None]] = [(None, None)] * len(origins)
     if not subject.exact or units(subject) > MOST_UNITS:
-        return None, None
+        return unknown
     if not subject.piecewise and subject.weights > MOST_STEPS:
-        return None, None
+        return unknown
     try:
-        lines = along(subject.network, origin[None], direction[None])
+        lines = along(subject.network, origins, directions)
     except UnsupportedOperation:
-        return None, None
-    return float(lines.first_reaching(SURE)[0]), int(lines.counts.sum())
+        return unknown
+    first, count = lines.first_reaching(SURE).tolist(), lines.counts.sum(dim=0).tolist()
+    return list(zip(first, count, strict=True))
 
 
 def units(subject: Subject) -> int:
