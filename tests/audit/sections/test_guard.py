@@ -1,10 +1,13 @@
 """An audit with a guard: before and after, and guarded models themselves."""
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import farfield as ff
+from farfield.audit import case, sections
 from farfield.data import FeatureSchema, Schema
 from farfield.errors import InputError
 from farfield.estimate import value_of
@@ -29,6 +32,25 @@ def test_before_and_after_with_one_blind_share_in_one_report(moons):
     attacked = found.certificate["largest probability an attack found there"]
     assert attacked <= found.certificate["largest probability allowed beyond the radius"]
     assert found.certificate["rows with the same class"] == 1.0
+
+
+def test_a_guard_made_meanwhile_is_the_same(moons, monkeypatch):
+    model, data = moons
+    threads, found, plainly = [], [], case.guarded
+
+    def noting(*args, **options):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return plainly(*args, **options)
+
+    monkeypatch.setattr(case, "guarded", noting)
+    for alone in (True, False):
+        monkeypatch.setattr(sections, "_alone", lambda alone=alone: alone)
+        found.append(ff.audit(model, data.X, data.y, guard="sample", samples=150, directions=5))
+    assert threads == [True, False]
+    one, other = (each.guard for each in found)
+    assert one.certificate == other.certificate
+    assert one.features == other.features
+    assert found[0].entry_errors == found[1].entry_errors
 
 
 def test_features_before_and_after(moons):

@@ -6,9 +6,13 @@ the :class:`~farfield.audit.record.Audit`; ``case.found`` holds those of the par
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from farfield.audit.case import Case
 from farfield.audit.sections import (
@@ -25,6 +29,7 @@ from farfield.audit.sections import (
     surfaces,
     what_if,
 )
+from farfield.graph.network import Network
 
 Fields = dict[str, Any]
 
@@ -65,8 +70,32 @@ PARTS = (
 
 
 def compute(case: Case) -> Fields:
-    """Every part that a case has."""
-    for part in PARTS:
-        if part.applies(case):
-            case.found.update(part.compute(case))
+    """Every part that a case has; its guard is made on another core before a part needs it."""
+    with _guard_made_meanwhile(case) as ready:
+        for part in PARTS:
+            if part.applies(case):
+                if part.compute is guard.compute_if_possible:
+                    ready()
+                case.found.update(part.compute(case))
     return case.found
+
+
+@contextmanager
+def _guard_made_meanwhile(case: Case) -> Iterator[Callable[[], object]]:
+    """Begin to make the guard, which draws from a seed of its own; what is yielded waits for it.
+
+    Only of networks that were captured: others run code that may not bear two threads. Whatever
+    fails fails again for the part that needs it.
+    """
+    captured = isinstance(case.subject.model, Network)
+    if not (captured and case.wants_guard and case.given_guard is None) or _alone():
+        yield lambda: None
+        return
+    with ThreadPoolExecutor(1) as other:
+        making = other.submit(lambda: (case.shown_guard, case.protection))
+        yield lambda: wait([making])
+
+
+def _alone() -> bool:
+    """Whether there is no other core to be used."""
+    return torch.get_num_threads() == 1
