@@ -136,9 +136,9 @@ class Bend:
         before, after = self.intercepts[index : index + 2]
         return (below != above) | (before != after)
 
-    def apply(self, value: Trace) -> Trace:
+    def apply(self, value: Trace, *, in_place: bool = False) -> Trace:
         """Take at each knot, and for each germ, the piece that it is on."""
-        grid, out = value.grid, torch.empty_like(value.parts)
+        grid, out = value.grid, value.parts if in_place else torch.empty_like(value.parts)
         result = Trace(out, grid)
         if self.is_relu:
             torch.clamp_min(value.knots, 0.0, out=result.knots)

@@ -144,17 +144,25 @@ class Refinement:
     left: Tensor
 
     @cached_property
-    def beyond(self) -> Tensor:
-        """Which of the new knots lie behind the last old one of their ray."""
+    def behind(self) -> Tensor:
+        """``(new knots,)`` whether they lie behind the last old one of their ray."""
         last = torch.zeros(len(self.old.t), dtype=torch.bool, device=self.left.device)
         last[self.old.tails] = True
-        return torch.nonzero(last[self.left]).flatten()
+        return last[self.left]
 
     @cached_property
-    def weight(self) -> Tensor:
-        """``(new knots,)`` how far each is on the way to the next old knot; 0 if there is none."""
-        start = self.old.t[self.left]
-        return (self.grid.t[self.rows] - start) / (self.old.bounds[self.left] - start)
+    def between(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of new knots between old ones: rows, the old row before, and how far on the way."""
+        rows, left = self.rows[~self.behind], self.left[~self.behind]
+        start = self.old.t[left]
+        return rows, left, (self.grid.t[rows] - start) / (self.old.bounds[left] - start)
+
+    @cached_property
+    def beyond(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of new knots behind all old ones: rows, the last row, which end it is, and how far."""
+        rows, left = self.rows[self.behind], self.left[self.behind]
+        end = torch.searchsorted(self.old.tails, left)
+        return rows, left, end, self.grid.t[rows] - self.old.t[left]
 
     def apply(self, trace: Trace) -> Trace:
         """Interpolate; beyond the last knot follow the slope."""
@@ -165,16 +173,14 @@ class Refinement:
             parts[:ends], parts[-ends:] = trace.slope, trace.intercept
         fine = parts[ends : ends + len(self.grid.t)]
         fine.index_copy_(0, self.positions, knots)
-        after = (self.left + 1).clamp(max=len(knots) - 1)
-        weight = self.weight.reshape(-1, *[1] * (knots.ndim - 1))
-        between = knots.index_select(0, self.left)
-        fine.index_copy_(0, self.rows, between.lerp_(knots.index_select(0, after), weight))
-        if ends and len(self.beyond):
-            left, rows = self.left[self.beyond], self.rows[self.beyond]
-            step = self.grid.t[rows] - self.old.t[left]
-            slope = trace.slope[torch.searchsorted(self.old.tails, left)]
-            step = step.reshape(-1, *[1] * (knots.ndim - 1))
-            fine[rows] = knots[left] + slope * step
+        row = [-1, *[1] * (knots.ndim - 1)]
+        rows, left, weight = self.between
+        start, stop = (knots.index_select(0, each) for each in (left, left + 1))
+        fine.index_copy_(0, rows, start.lerp_(stop, weight.reshape(row)))
+        if ends:
+            rows, left, end, step = self.beyond
+            grown = trace.slope.index_select(0, end).mul_(step.reshape(row))
+            fine.index_copy_(0, rows, grown.add_(knots.index_select(0, left)))
         return Trace(parts, self.grid)
 
 

@@ -130,6 +130,7 @@ class LineDomain(OnlyPieces[Trace]):
             else:
                 value = self._refined(value, refinement)
             value.knots.reshape(len(value.grid.t), -1)[rows, unit] = goal
+            return bend.apply(value, in_place=True)
         return bend.apply(value)
 
     def largest(
