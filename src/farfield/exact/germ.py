@@ -188,12 +188,18 @@ class GermDomain:
     def steps(self, value: Germ, steps: Steps) -> Germ:
         """Take the value on the interval that each column ends up in."""
         self.watch(value)
-        slope, intercept = value.slope[:, steps.columns], value.intercept[:, steps.columns]
-        far = torch.where(slope > 0, torch.inf, -torch.inf).to(slope)
-        heights = steps.heights(steps.intervals(torch.where(slope == 0, intercept, far).double()))
+        slope, intercept = (
+            each.index_select(1, steps.columns) for each in (value.slope, value.intercept)
+        )
+        up, still = slope > 0, slope == 0
+        low, high = steps.limits
+        heights = torch.where(up, high, low)
+        if is_batched(still) or bool(still.any()):
+            at_rest = steps.heights(steps.intervals(intercept.double()))
+            heights = torch.where(still, at_rest, heights)
         first, last = steps.ends.to(slope)
-        crossing = (torch.where(slope > 0, last, first) - intercept) / slope
-        self.note(crossing.masked_fill((slope == 0) | crossing.isnan(), 0.0))
+        crossing = torch.where(up, last, first).sub_(intercept).div_(slope)
+        self.note(crossing.masked_fill_(still.logical_or_(crossing.isnan()), 0.0))
         return Germ.of(torch.stack([torch.zeros_like(slope), heights.to(slope)]))
 
     def steps_from_above(self, value: Germ, steps: Steps) -> tuple[Germ, Tensor]:

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -233,7 +234,13 @@ class Steps:
         first = self.offsets[:-1] + torch.arange(len(self))
         return self.values[first + places]
 
-    @property
+    @cached_property
+    def limits(self) -> Tensor:
+        """``(2, outputs)`` the values at minus infinity and at infinity."""
+        far = torch.tensor([[-torch.inf], [torch.inf]], dtype=torch.float64)
+        return self.heights(self.intervals(far.expand(2, len(self))))
+
+    @cached_property
     def ends(self) -> Tensor:
         """``(2, outputs)`` the first and the last break of each output; NaN where it has none."""
         some = self.offsets.diff() > 0

@@ -60,13 +60,14 @@ def ask(nodes, row):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([1, 3]))
-def test_random_ensembles(seed, depth, width):
+@given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([(1, 1), (1, 3), (3, 3)]))
+def test_random_ensembles(seed, depth, shape):
+    width, count = shape
     rng = np.random.default_rng(seed)
     trees = [grow(rng, depth, width) for _ in range(int(rng.integers(1, 6)))]
-    base = rng.normal(size=3)
+    base = rng.normal(size=count)
     builder = TreeBuilder(COLUMNS, base)
-    outputs = [0 if width == 3 else int(rng.integers(3)) for _ in trees]
+    outputs = [int(rng.integers(count - width + 1)) for _ in trees]
     for nodes, output in zip(trees, outputs, strict=True):
         fields = {key: [node[key] for node in nodes] for key in nodes[0]}
         builder.add(output=output, **fields)
@@ -78,6 +79,30 @@ def test_random_ensembles(seed, depth, width):
         wanted[:, output : output + width] += [ask(nodes, row) for row in rows]
     found = packed(steps(torch.from_numpy(rows))).numpy()
     np.testing.assert_allclose(found, wanted, atol=1e-12)
+    packed.__dict__["_levels"] = None  # as if trees were too deep to be completed
+    np.testing.assert_array_equal(packed(steps(torch.from_numpy(rows))).numpy(), found)
+
+
+@pytest.mark.parametrize(("depth", "complete"), [(1, None), (4, True), (4, False), (12, None)])
+def test_shallow_trees_are_walked_by_their_levels(depth, complete):
+    # A chain has a leaf to the left on every level; a complete tree has leaves on the last alone.
+    nodes = 2 ** (depth + 1) - 1 if complete else 2 * depth + 1
+    inner = np.arange(nodes) < nodes // 2 if complete else np.arange(nodes) % 2 == 0
+    inner[-1] = False
+    place = np.cumsum(inner) - 1
+    left = np.where(inner, 2 * place + 1, 0)
+    feature = np.where(inner, 0, -1)
+    builder = TreeBuilder(1, [0.0])
+    builder.add(
+        feature=feature, threshold=place, left=left, right=left + inner, values=np.arange(nodes)
+    )
+    steps, packed = pack(builder.build())
+    assert (packed._levels is None) == (complete is None)
+    codes = steps(torch.arange(-1.0, nodes)[:, None] + 0.5)
+    found = packed(codes)
+    packed.__dict__["_levels"] = None
+    assert torch.equal(packed(codes), found)
+    assert len(found.unique()) > depth
 
 
 def stump(**changes):

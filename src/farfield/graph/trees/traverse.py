@@ -24,6 +24,7 @@ from farfield.graph.reading import InputColumn, Reading, Wire, Writer
 from farfield.graph.rules import RowFunction, Steps
 from farfield.graph.trees.compare import Ends
 from farfield.graph.trees.ensemble import Integers, TreeEnsemble
+from farfield.graph.trees.levels import Levels, past
 
 # How many (row, tree) pairs are walked together: what stays in the second cache.
 BLOCK = 1 << 16
@@ -88,25 +89,44 @@ class PackedTrees(RowFunction):
         size = max(1, BLOCK // len(self.roots))
         for first in range(0, len(rows), size):
             part = slice(first, first + size)
-            out[part] = self._sums(self._ends(rows[part]))
+            columns = rows[part].to("cpu", torch.int32).T.contiguous()
+            places = None if self._levels is None else self._levels(columns)
+            if places is None:
+                out[part] = self._sums(self._ends(columns), *self._by_node)
+            else:
+                out[part] = self._sums(places, *self._by_place)
         return out.to(rows)
 
     @cached_property
-    def _height(self) -> Tensor:
-        """``(nodes,)`` the one value of the leaf that a node is: no look-up of its number."""
-        return self.values.reshape(-1).index_select(0, self.leaf)
+    def _levels(self) -> Levels | None:
+        """Shallow trees by their levels, which are walked in less time."""
+        return Levels.of(self.code, self.most, self.left, self.roots, self.depth)
 
-    def _ends(self, codes: Tensor) -> Tensor:
+    @cached_property
+    def _by_node(self) -> tuple[Tensor, Tensor | None]:
+        """``(nodes,)`` the number of the leaf that a node is, and its value if it has one."""
+        return self.leaf, self._heights(self.leaf)
+
+    @cached_property
+    def _by_place(self) -> tuple[Tensor, Tensor | None]:
+        """The same for the places that rows end in, level by level."""
+        leaf = self.leaf if self._levels is None else self.leaf[self._levels.ends]
+        return leaf, self._heights(leaf)
+
+    def _heights(self, leaf: Tensor) -> Tensor | None:
+        """Values of leaves that have one: numbers are looked up faster than rows that hold one."""
+        return self.values.reshape(-1)[leaf] if self.values.shape[1] == 1 else None
+
+    def _ends(self, columns: Tensor) -> Tensor:
         """``(trees * rows,)`` the node that each row ends in, tree by tree."""
-        rows = len(codes)
-        columns = codes.to("cpu", torch.int32).T.contiguous()
+        rows = columns.shape[1]
         flat, code = columns.reshape(-1), self.code * rows
         row = torch.arange(rows, dtype=torch.int32).repeat(len(self.roots))
         node = self._second(columns).reshape(-1)
         for _ in range(self.depth - 2):
             place = code.index_select(0, node).add_(row)
             most = self.most.index_select(0, node)
-            below = _past(most, flat.index_select(0, place))
+            below = past(most, flat.index_select(0, place))
             node = self.left.index_select(0, node).sub_(below)
         return node
 
@@ -115,7 +135,7 @@ class PackedTrees(RowFunction):
         left = self.left[self.roots]
         right = (left + 1).clamp_(max=len(self.left) - 1)
         first, *children = (
-            _past(self.most[node, None], columns.index_select(0, self.code[node]))
+            past(self.most[node, None], columns.index_select(0, self.code[node]))
             for node in (self.roots, left, right)
         )
         lower, upper = (
@@ -123,23 +143,22 @@ class PackedTrees(RowFunction):
         )
         return lower.add_(first.bitwise_and_(upper.sub_(lower)))
 
-    def _sums(self, nodes: Tensor) -> Tensor:
-        """Add up the values of ``(trees * rows,)`` nodes, ``(rows, outputs)``."""
+    def _sums(self, ends: Tensor, leaf: Tensor, heights: Tensor | None) -> Tensor:
+        """Add up what ``(trees * rows,)`` ends have as values, ``(rows, outputs)``."""
         width, trees = self.values.shape[1], len(self.roots)
-        # Numbers are looked up several times as fast as rows that hold one.
-        if width == 1:
-            heights = (
-                self._height.index_select(0, nodes).reshape(trees, -1).T.contiguous()[..., None]
-            )
+        if heights is not None:
+            each = heights.index_select(0, ends).reshape(trees, -1)
+            if len(self.base) == 1:
+                return each.sum(dim=0)[:, None] + self.base
+            found = each.T.contiguous()[..., None]
         else:
-            leaves = self.leaf.index_select(0, nodes).reshape(trees, -1).T
-            heights = self.values.index_select(0, leaves.reshape(-1))
-            heights = heights.reshape(*leaves.shape, width)
+            leaves = leaf.index_select(0, ends).reshape(trees, -1).T
+            found = self.values.index_select(0, leaves.reshape(-1)).reshape(*leaves.shape, width)
         if width == len(self.base):
-            return heights.sum(dim=1) + self.base
-        out = self.base.repeat(len(heights), 1)
+            return found.sum(dim=1) + self.base
+        out = self.base.repeat(len(found), 1)
         for place in range(width):
-            out.index_add_(1, self.output + place, heights[..., place])
+            out.index_add_(1, self.output + place, found[..., place])
         return out
 
     def lead(self, one: int | None, other: int | None) -> float:
@@ -147,13 +166,13 @@ class PackedTrees(RowFunction):
         nodes = torch.nonzero(self.left == torch.arange(len(self.left))).flatten()
         tree = torch.searchsorted(self.roots, nodes.to(self.roots), right=True) - 1
         leaf = self.leaf[nodes].long()
-        ahead = self._heights(leaf, tree, one) - self._heights(leaf, tree, other)
+        ahead = self._added(leaf, tree, one) - self._added(leaf, tree, other)
         best = ahead.new_full((len(self.roots),), -torch.inf)
         best.scatter_reduce_(0, tree, ahead, "amax")
         start = [0.0 if place is None else float(self.base[place]) for place in (one, other)]
         return start[0] - start[1] + float(best.sum()) + 2 * self.error
 
-    def _heights(self, leaf: Tensor, tree: Tensor, output: int | None) -> Tensor:
+    def _added(self, leaf: Tensor, tree: Tensor, output: int | None) -> Tensor:
         """What leaves of trees add to an output."""
         if output is None:
             return self.values.new_zeros(len(leaf))
@@ -177,11 +196,6 @@ class PackedTrees(RowFunction):
         """Rounding of a sum over trees, of leaves that are as large as any."""
         largest = float(self.values.abs().max()) * len(self.roots) + float(self.base.abs().max())
         return 2.0**-52 * (len(self.roots) + 2) * largest
-
-
-def _past(most: Tensor, codes: Tensor) -> Tensor:
-    """-1 where codes are above ``most``, else 0: faster than a comparison and its conversion."""
-    return torch.sub(most, codes).bitwise_right_shift_(31)
 
 
 def pack(ensemble: TreeEnsemble) -> tuple[Steps, PackedTrees]:
