@@ -109,7 +109,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'farfield' has no attribute {name!r}")
     if home == __name__:
         return importlib.import_module(f"{home}.{name}")
-    return getattr(importlib.import_module(home), name)
+    found = globals()[name] = getattr(importlib.import_module(home), name)
+    return found
 
 
 def __dir__() -> list[str]:

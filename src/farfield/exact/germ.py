@@ -28,6 +28,8 @@ from farfield.errors import UnsupportedOperation
 from farfield.graph.growth import Growth, unused
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
+RELU = Pieces.hinge(0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Germ:
@@ -51,12 +53,12 @@ class Germ:
     @property
     def slope(self) -> Tensor:
         """How fast each value grows."""
-        return self.parts[: len(self.parts) // 2]
+        return self.parts[: self.parts.shape[0] // 2]
 
     @property
     def intercept(self) -> Tensor:
         """Where the line that a value ends on meets ``t = 0``."""
-        return self.parts[len(self.parts) // 2 :]
+        return self.parts[self.parts.shape[0] // 2 :]
 
     @property
     def pair(self) -> Tensor:
@@ -127,7 +129,7 @@ class GermDomain:
             intercept = torch.where(above, self.number(pieces.intercepts[index + 1]), intercept)
         pair = value.pair * slope
         if any(offset != 0 for offset in pieces.intercepts):
-            pair[1] += intercept
+            pair[1].add_(intercept)
         return Germ.of(pair)
 
     def active(self, value: Germ) -> Tensor:
@@ -142,7 +144,7 @@ class GermDomain:
 
     def _constant_piece(self, value: Germ, pieces: Pieces) -> Germ:
         pair = value.pair * self.number(pieces.slopes[0])
-        pair[1] += self.number(pieces.intercepts[0])
+        pair[1].add_(self.number(pieces.intercepts[0]))
         return Germ.of(pair)
 
     def largest(
@@ -293,7 +295,7 @@ class GermDomain:
 
 def is_relu(pieces: Pieces) -> bool:
     """Whether this is ``max(x, 0)``, which deserves a short cut."""
-    return pieces == Pieces.hinge(0.0) if not _has_tensor(pieces) else False
+    return len(pieces.slopes) == 2 and not _has_tensor(pieces) and pieces == RELU
 
 
 def _has_tensor(pieces: Pieces) -> bool:
@@ -313,11 +315,11 @@ def kink(pieces: Pieces, index: int) -> Tensor | bool:
 
 def shifted(parts: Tensor, offset: Tensor | float, *, fresh: bool) -> Tensor:
     """Add an offset to the intercepts; in place where nobody else holds the tensor."""
-    half = len(parts) // 2
+    half = parts.shape[0] // 2
     if isinstance(offset, Tensor) and offset.ndim == parts.ndim and len(offset) != 1:
         offset = offset[half:]
     if fresh and not is_batched(parts):
-        parts[half:] += offset
+        parts[half:].add_(offset)
         return parts
     return torch.cat([parts[:half], parts[half:] + offset])
 

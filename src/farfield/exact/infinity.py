@@ -6,8 +6,10 @@ computed without their assumptions; ``docs/theory.md`` has the mathematics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -23,6 +25,11 @@ from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, cut_rows, keep_memory
 from farfield.graph.network import InstanceGroup, Network, chunks
 from farfield.graph.program import Program, Step, walk
+
+# What was found out about the programs of networks: whether slopes and intercepts are too little
+# for one, and whether a jump may be met at an asymptote.
+_Kind = tuple[bool, bool]
+_KINDS: WeakKeyDictionary[InstanceGroup, _Kind] = WeakKeyDictionary()
 
 
 def at_infinity(
@@ -79,21 +86,15 @@ def at_infinity(
         raise InputError(f"undecided must be 'raise' or 'mark', got {undecided!r}")
     if not budget >= 0:
         raise InputError(f"budget must be a number of seconds, zero or more; got {budget}")
-    rays = max(len(origins), len(directions))
+    rays = max(origins.shape[0], directions.shape[0])
     keep_memory()
-    far = _blank(network, rays, certify, (origins, directions))
-    if any(grows(group.program) for group in network.groups):
+    kinds = [_kind(group) for group in network.groups]
+    if any(growing for growing, _ in kinds):
+        far = _blank(network, rays, certify, (origins, directions))
         far = series_far_field(far, network, undecided)
         return prove(far, network) if certify else far
     with torch.no_grad():
-        for group in network.groups:
-            jump = approached_jump(group.program, group.instance(0))
-            magnitudes = Magnitudes(list(group.shared.values())) if certify else None
-            for part in chunks(rays, group, factor=2):
-                pair = torch.cat([cut_rows(directions, part, rays), cut_rows(origins, part, rays)])
-                walked = _walk_group(group, pair, magnitudes, jump is not None)
-                _store(far, network, group, part, walked)
-                far.undecided[group.where, part] = walked.undecided
+        far = _walked(network, [sided for _, sided in kinds], (origins, directions), certify)
         if certify:
             from farfield.exact.certify import settle_exactly
 
@@ -106,6 +107,56 @@ def at_infinity(
             low.masked_fill_(~far.certified, 0.0)
             high.masked_fill_(~far.certified, torch.inf)
     return far
+
+
+def _kind(group: InstanceGroup) -> _Kind:
+    """What sort of walk a group needs."""
+    kind = _KINDS.get(group)
+    if kind is None:
+        growing, jump = grows(group.program), None
+        if not growing:
+            jump = approached_jump(group.program, group.instance(0))
+        kind = _KINDS[group] = growing, jump is not None
+    return kind
+
+
+def _walked(
+    network: Network, sided: list[bool], given: tuple[Tensor, Tensor], certify: bool
+) -> FarField:
+    """Follow rays through all groups, a chunk at a time."""
+    far, rays = None, max(rows.shape[0] for rows in given)
+    for group, sides in zip(network.groups, sided, strict=True):
+        magnitudes = Magnitudes(list(group.shared.values())) if certify else None
+        for part in chunks(rays, group, factor=2):
+            pair = torch.cat([cut_rows(rows, part, rays) for rows in reversed(given)])
+            walked = _walk_group(group, pair, magnitudes, sides)
+            if len(group.members) == network.instances and part == slice(0, rays) and not certify:
+                return _at_once(network, walked, given)
+            far = _blank(network, rays, certify, given) if far is None else far
+            _store(far, network, group, part, walked)
+            far.undecided[group.where, part] = walked.undecided
+    assert far is not None, "a network has instances, and there are rays"
+    return far
+
+
+def _at_once(network: Network, walked: _Walked, given: tuple[Tensor, Tensor]) -> FarField:
+    """The far field that one chunk of one group is all of."""
+    slope, intercept = network.as_classes(walked.slope), network.as_classes(walked.intercept)
+    leading, shares = slope == slope.amax(dim=-1, keepdim=True), None
+    if network.link == "identity":
+        shares = intercept.clamp(0.0, 1.0)
+        intercept, leading = _as_logarithms(slope, shares)
+    return FarField(
+        slope=slope,
+        intercept=intercept,
+        # What does not differ from instance to instance comes as one for all.
+        reach=walked.reach.contiguous(),
+        asymptotic=walked.asymptotic.contiguous(),
+        undecided=walked.undecided.contiguous(),
+        leading=leading,
+        shares=shares,
+        rays=(network, *given),
+    )
 
 
 def _blank(network: Network, rays: int, certify: bool, given: tuple[Tensor, Tensor]) -> FarField:
@@ -204,7 +255,7 @@ def _walk_group(
         magnitudes: Given if decisions are to be proven.
         sided: Whether a jump may be met at an asymptote, so that sides must be followed.
     """
-    rays = len(pair) // 2
+    rays = pair.shape[0] // 2
 
     def plain(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         domain = GermDomain(rays, pair)
@@ -224,7 +275,7 @@ def _walk_group(
         return *kept, sums, domain.certain, slope_error, intercept_error, domain.enclosure
 
     walked = _Walked(*group.each(plain if magnitudes is None else bounded))
-    if not bool(torch.isfinite(walked.sums).all()):
+    if not math.isfinite(walked.sums.sum()):
         _raise_overflow(group, pair)
     return walked
 

@@ -129,7 +129,7 @@ class JetDomain(Undivided, ABC):
         if isinstance(offset, Tensor) and offset.ndim == parts.ndim - 1:
             offset = offset[:1]
         if operation.weights and not parts.requires_grad:
-            parts[-self.values :] += offset
+            parts[-self.values :].add_(offset)
             return self.jet(parts)
         return self.jet(self.shifted(parts, offset))
 

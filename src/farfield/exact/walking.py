@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,7 +26,10 @@ def check_rays(
             "network = farfield.capture(model, example)"
         )
     kind = (network.input_shape, dtype or network.dtype, network.device)
-    origins = as_rows(network.rows(origin, "origin"), *kind, "origin")
+    origins = network.rows(origin, "origin")
+    if network.columns is not None or origins.dtype != kind[1]:
+        # Gaps that a table may have are no place for a ray to begin.
+        origins = as_rows(origins, *kind, "origin")
     directions = as_rows(direction, *kind, "direction")
     for place, column in enumerate(network.columns or ()):
         if column.categories is not None and bool((directions[:, place] != 0).any()):
@@ -34,16 +38,17 @@ def check_rays(
                 f"direction moves {name}, which holds categories; these are moved between their "
                 "values, never scaled: set it to 0 and choose a value in origin"
             )
-    if len(origins) != len(directions) and 1 not in (len(origins), len(directions)):
+    starts, ways = origins.shape[0], directions.shape[0]
+    if starts != ways and 1 not in (starts, ways):
         raise InputError(
-            f"origin has {len(origins)} rows and direction {len(directions)}; they must have "
-            "equally many, or one of them a single row"
+            f"origin has {starts} rows and direction {ways}; they must have equally many, or one "
+            "of them a single row"
         )
-    still = (directions == 0).reshape(len(directions), -1).all(dim=1)
-    if bool(still.any()):
-        places = torch.nonzero(still).flatten()[:5].tolist()
+    moving = directions.reshape(ways, -1).any(dim=1)
+    if not bool(moving.all()):
+        places = torch.nonzero(~moving).flatten()
         raise InputError(
-            f"{int(still.sum())} of {len(directions)} directions are zero (rows {places}); a ray "
+            f"{len(places)} of {ways} directions are zero (rows {places[:5].tolist()}); a ray "
             "needs a direction, drop these rows"
         )
     return origins, directions
@@ -51,11 +56,12 @@ def check_rays(
 
 def cut_rows(rows: Tensor, part: slice, count: int) -> Tensor:
     """A part of so many rows, or as many copies of the one row that stands for all."""
-    if len(rows) == count:
-        return rows[part]
+    if rows.shape[0] == count:
+        return rows if part == slice(0, count) else rows[part]
     return rows.expand(part.stop - part.start, *rows.shape[1:])
 
 
+@cache
 def keep_memory() -> None:
     """Let the C library keep freed memory instead of returning it to the system each time.
 

@@ -61,7 +61,7 @@ class InstanceGroup:
     ) -> tuple[Tensor, ...]:
         """Evaluate ``body`` on every instance's constants at once; results have instances first."""
         if not self.stacked:
-            return tuple(result[None] for result in body(self.shared))
+            return tuple([result.unsqueeze(0) for result in body(self.shared)])
 
         def one(varying: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
             return body({**self.shared, **varying})

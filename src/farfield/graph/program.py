@@ -127,6 +127,43 @@ def resolve(tree: Any, environment: Mapping[str, Any]) -> Any:
     return tree
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a walk does at a step, found out once.
+
+    Attributes:
+        step: The step.
+        lower: Its rule; ``None`` for a step that is computed from weights and sizes alone.
+        args: Its arguments, and for each whether it is the name of a value; ``None`` where names
+            stand deeper inside, or there are keywords.
+        freed: The values that nobody reads afterwards.
+    """
+
+    step: Step
+    lower: Callable[..., Any] | None
+    args: tuple[tuple[Any, bool], ...] | None
+    freed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, step: Step, freed: tuple[str, ...]) -> Turn:
+        """Look at a step."""
+        deeper = any(not isinstance(item, Ref) and any(_refs(item)) for item in step.args)
+        args = tuple(
+            (item.name, True) if isinstance(item, Ref) else (item, False) for item in step.args
+        )
+        lower = None if step.constant or step.target is SIZE else RULES[step.target].lower
+        return cls(step, lower, None if deeper or step.kwargs else args, freed)
+
+    def bind(self, environment: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+        """The arguments with every name replaced by its value."""
+        if self.args is None:
+            return self.step.bind(environment)
+        return [environment[item] if named else item for item, named in self.args], NO_KEYWORDS
+
+
+NO_KEYWORDS: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class Program:
     """Steps from one input to one output.
@@ -152,7 +189,17 @@ class Program:
         self, step: Step, domain: Domain[V], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         """Apply the rule of one of the steps to values."""
-        rule = RULES[step.target].lower
+        return self.apply(RULES[step.target].lower, step, domain, args, kwargs)
+
+    def apply(
+        self,
+        rule: Callable[..., Any],
+        step: Step,
+        domain: Domain[V],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Apply a rule, the one of a step, to values."""
         try:
             if self.per_row:
                 return lower_rowwise(rule, domain, args, kwargs)
@@ -184,6 +231,11 @@ class Program:
             freed.append(names)
         return freed[::-1]
 
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """What a walk does, step by step."""
+        return [Turn.of(*each) for each in zip(self.steps, self.last_uses, strict=True)]
+
 
 def walk(
     program: Program,
@@ -198,17 +250,18 @@ def walk(
     """
     environment: dict[str, Any] = dict(constants)
     environment[program.input] = value
-    for step, freed in zip(program.steps, program.last_uses, strict=True):
-        args, kwargs = step.bind(environment)
-        if step.target is SIZE:
+    for turn in program.turns:
+        step = turn.step
+        args, kwargs = turn.bind(environment)
+        if turn.lower is not None:
+            environment[step.name] = program.apply(turn.lower, step, domain, args, kwargs)
+        elif step.target is SIZE:
             environment[step.name] = args[0].shape[args[1]]
-        elif step.constant:
-            environment[step.name] = step.target(*args, **kwargs)
         else:
-            environment[step.name] = program.lower(step, domain, args, kwargs)
+            environment[step.name] = step.target(*args, **kwargs)
         if look is not None:
             look(step, environment[step.name])
-        for name in freed:
+        for name in turn.freed:
             del environment[name]
     result: V = environment[program.output]
     return result

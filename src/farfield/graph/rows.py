@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,13 @@ def as_rows(
     if tuple(tensor.shape[1:]) != shape or tensor.ndim == 0:
         expected = ", ".join(["rows", *map(str, shape)])
         raise InputError(f"{what} has shape {tuple(tensor.shape)}; the model takes ({expected})")
-    if len(tensor) == 0:
+    if tensor.shape[0] == 0:
         raise InputError(
             f"{what} is empty: it has shape {tuple(tensor.shape)}; pass at least one row"
         )
     rows = tensor.detach().to(device, dtype).contiguous()
     # A sum is not finite if any of its numbers is not, and costs a fraction of looking at each.
-    if bool(torch.isfinite(rows.sum())):
+    if math.isfinite(rows.sum()):
         return rows
     good = torch.isfinite(rows)
     if missing is not None:

@@ -102,7 +102,7 @@ class LineDomain(OnlyPieces[Trace]):
                 offset = offset[ends:]
             if not operation.weights:
                 parts = parts.clone()
-            parts[ends:] += offset
+            parts[ends:].add_(offset)
         known = operation.weights and len(values) == 1
         return Trace(parts, grid, partial(_terms, operation, values[0]) if known else None)
 
