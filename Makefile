@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench docs wheel clean
+.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench docs pages site wheel clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,10 +68,17 @@ growth-soundness: $(READY) ## Hold certified series against many digits; NETWORK
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks
 
-docs: $(READY) ## Write the generated pages of docs/
+docs: pages site ## Write the generated pages of docs/, and build the site: build/docs/index.html
+
+pages: $(READY) ## Write the generated pages of docs/ alone
 	$(BIN)/python -m farfield.graph.document docs/rules.md
 	$(BIN)/python -m farfield.audit.findings.document docs/findings
+	$(BIN)/python -m farfield.cli.document docs/cli.md
 	$(BIN)/python -m farfield.reproduce.guard_tables docs/results/guard.json docs/remedies.md
+
+# Strict: a link or a name that leads nowhere is an error.
+site: $(READY) ## Build the site alone
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees docs build/docs
 
 wheel: $(READY) ## Build the wheel that pip installs, into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -1,9 +1,8 @@
 """Data in: tables and images from files, arrays and frames, and what is known about them.
 
 The only place that reads data. Readers refuse what they cannot use, and never run anything that a
-file holds. On the way a table is a :class:`~farfield.data.stream.Stream` of columns as they were
-read, then a :class:`Source` of rows as a model takes them: missing values filled, categories spread
-out, in any number of rows.
+file holds. On the way a table is a stream of columns as they were read, then a :class:`Source` of
+rows as a model takes them: missing values filled, categories spread out, in any number of rows.
 """
 
 from farfield.data.choices import Impute, LabelKind

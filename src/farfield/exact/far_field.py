@@ -137,7 +137,7 @@ class FarField:
         """Check what the limit theorems assume of the region that each ray ends in.
 
         Args:
-            tolerance: As for :func:`farfield.exact.local.assumptions.check_assumptions`.
+            tolerance: Numbers of at most this size count as zero.
         """
         from farfield.exact.local.assumptions import check_assumptions
 

@@ -127,9 +127,9 @@ def first_reaching(
     pieces come in order, and the search ends in the first window that has the answer.
 
     With ``skip``, or by default in networks with more than 16,384 units, windows are skipped over
-    which bounds on all logits prove that there is no answer (:mod:`farfield.exact.ray.skipping`);
-    the answer is the same. ``confidence`` lies strictly between 0 and 1; other arguments are those
-    of :func:`farfield.along`, for a single ray and a single instance.
+    which bounds on all logits prove that there is no answer; the answer is the same.
+    ``confidence`` lies strictly between 0 and 1; other arguments are those of
+    :func:`farfield.along`, for a single ray and a single instance.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence}")

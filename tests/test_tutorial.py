@@ -1,0 +1,61 @@
+"""The tutorial does what it shows: its files and commands in order, each beside its output."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+# The numbers of a training hang on the processor's sums a little.
+NEAR = 0.05
+
+
+def run(line, folder):
+    words = shlex.split(line, comments=True)
+    if words[0] == "python":
+        command = [sys.executable, *words[1:]]
+    else:
+        assert words[0] == "farfield", line
+        command = [sys.executable, "-c", "from farfield.cli import main; main()", *words[1:]]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, encoding="utf-8",
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(line):
+    return [float(each.replace(",", "")) for each in NUMBER.findall(line)]
+
+
+def found(shown, lines):
+    """The rest of the output behind a line that says the same, with numbers that are near."""
+    words = NUMBER.sub("#", shown).split()
+    for place, line in enumerate(lines):
+        if NUMBER.sub("#", line).split() == words:
+            assert numbers(line) == pytest.approx(numbers(shown), rel=NEAR, abs=0.01), shown
+            return lines[place + 1 :]
+    pytest.fail(f"not in the output: {shown}\n" + "\n".join(lines))
+
+
+def test_the_tutorial_shows_what_happens(tmp_path):
+    output = None
+    for language, block in FENCE.findall(PAGE.read_text("utf-8")):
+        if language == "python":
+            name = re.match(r"# (\w+\.py)\n", block)[1]
+            (tmp_path / name).write_text(block, "utf-8")
+        elif language == "sh":
+            lines = [line for line in block.splitlines() if not line.startswith("pip ")]
+            output = "".join(run(line, tmp_path) for line in lines).splitlines()
+        elif language == "text":
+            for line in block.splitlines():
+                if line.strip() not in ("", "..."):
+                    output = found(line, output)
+    assert (tmp_path / "safe.onnx").is_file()
