@@ -14,8 +14,9 @@ import farfield as ff
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "src"
 FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-# For users; decisions are about the inside.
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# For users; decisions are about the inside, and the walk through the code is too.
+FOR_USERS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-ce-z]*/*.md")]
+PAGES = [ROOT / "README.md", *sorted(set(FOR_USERS) - {ROOT / "docs" / "walk.md"})]
 # Modules that call each other on purpose: a method that opens or writes its own file, and the file
 # that makes the object again.
 TOGETHER = {
