@@ -1,7 +1,7 @@
 """The directive ``house``: the packages as floors, drawn from CONTRIBUTING.md.
 
-The test of imports reads the same lines, so that what is drawn here is what holds. Arguments are the
-packages that a walk passes through; they are numbered in that order.
+The test of imports reads the same lines, so that what is drawn here is what holds. Arguments are
+the packages that a walk passes through; they are numbered in that order.
 """
 
 from __future__ import annotations
@@ -63,8 +63,12 @@ def _box(name: str, left: float, top: int, width: float, stops: list[str]) -> st
     begin = left + (32 if passed else 13)
     number = ""
     if passed:
-        number = f'<text class="number" x="{left + 11}" y="{top + 19}">{stops.index(name) + 1}</text>'
-    return box + number + f'<text class="name" x="{begin}" y="{top + 19}">{html.escape(name)}</text>'
+        number = (
+            f'<text class="number" x="{left + 11}" y="{top + 19}">{stops.index(name) + 1}</text>'
+        )
+    return (
+        box + number + f'<text class="name" x="{begin}" y="{top + 19}">{html.escape(name)}</text>'
+    )
 
 
 class House(SphinxDirective):

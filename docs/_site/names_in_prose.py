@@ -62,7 +62,9 @@ class NamesInProse(SphinxTransform):
             return
         for literal in list(self.document.findall(nodes.literal)):
             found = reference(literal.astext(), self.env.docname)
-            if found is not None and not any(isinstance(each, LINKS) for each in ancestors(literal)):
+            if found is not None and not any(
+                isinstance(each, LINKS) for each in ancestors(literal)
+            ):
                 literal.replace_self(found)
                 found += literal
 

@@ -34,7 +34,9 @@ def options(thing: Any) -> list[str]:
 def names_of(package: str) -> list[str]:
     """What a package promises: its ``__all__``, and what ``farfield`` takes from inside of it."""
     home = importlib.import_module(package)
-    taken = [name for name, where in farfield._HOMES.items() if f"{where}.".startswith(f"{package}.")]
+    taken = [
+        name for name, where in farfield._HOMES.items() if f"{where}.".startswith(f"{package}.")
+    ]
     return sorted({*home.__all__, *taken}, key=str.lower)
 
 
@@ -64,7 +66,7 @@ class PublicNames(SphinxDirective):
 
 
 def in_our_words(
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+    _app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]
 ) -> None:
     """Take away a docstring that is that of the value's type, and mend types that end in ``_``."""
     lines[:] = [line.replace("numpy.str_]", "numpy.str\\_]") for line in lines]
@@ -73,7 +75,7 @@ def in_our_words(
 
 
 def of_others(
-    app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any
+    _app: Sphinx, _what: str, name: str, _thing: Any, _skip: bool, _options: Any
 ) -> bool | None:
     """Leave out what scikit-learn gives every estimator."""
     return True if name.startswith("set_") and name.endswith("_request") else None

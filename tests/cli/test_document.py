@@ -16,4 +16,6 @@ def test_every_command_and_option_is_there():
     text = commands_page()
     for name, command in farfield.commands.items():
         section = text.split(f"\n## farfield {name}\n")[1].split("\n## ")[0]
-        assert all(opt in section for option in command.params for opt in option.opts if opt[0] == "-")
+        assert all(
+            opt in section for option in command.params for opt in option.opts if opt[0] == "-"
+        )

@@ -29,9 +29,7 @@ def commands_page() -> str:
 def _section(command: click.Command, context: click.Context) -> str:
     """One command: usage, what it does, its options, examples."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    rows = [
-        _row(option, context) for option in command.params if isinstance(option, click.Option)
-    ]
+    rows = [_row(option, context) for option in command.params if isinstance(option, click.Option)]
     table = "\n| option | |\n|---|---|\n" + "".join(rows) if rows else ""
     return (
         f"\n## {context.command_path}\n\n```text\n{usage}\n```\n\n{_prose(command)}\n"
