@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "house",
+    "layout",
     "names_in_prose",
     "opens_from_disk",
     "public_names",
