@@ -31,23 +31,26 @@ def options(thing: Any) -> list[str]:
     return ["   :no-value:"] if isinstance(thing, dict) else []
 
 
-def names_of(package: str) -> list[str]:
-    """What a package promises: its ``__all__``, and what ``farfield`` takes from inside of it."""
-    home = importlib.import_module(package)
-    taken = [
-        name for name, where in farfield._HOMES.items() if f"{where}.".startswith(f"{package}.")
-    ]
-    return sorted({*home.__all__, *taken}, key=str.lower)
+def taken_by_farfield(package: str) -> list[str]:
+    """What ``farfield`` itself has from inside of a package."""
+    homes = farfield._HOMES.items()
+    return [name for name, where in homes if f"{where}.".startswith(f"{package}.")]
+
+
+def at_home(thing: Any, package: str) -> bool:
+    """Whether a package documents an object: it is not another public package's own."""
+    own = ".".join(getattr(thing, "__module__", package).split(".")[:2])
+    return own == package or own.removeprefix("farfield.") not in farfield.__all__
 
 
 def documented(package: str) -> list[tuple[str, Any]]:
     """Full name and object of what the page of a package documents."""
     home, itself = importlib.import_module(package), package.rpartition(".")[2]
     found = [(package, home)] if callable(home) else []
-    for name in names_of(package):
-        short = name in farfield.__all__
+    for name in sorted({*home.__all__, *taken_by_farfield(package)}, key=str.lower):
+        short = name in farfield.__all__ and name in (*taken_by_farfield(package), itself)
         thing = getattr(farfield if short else home, name)
-        if not isinstance(thing, ModuleType) and name != itself:
+        if not isinstance(thing, ModuleType) and name != itself and at_home(thing, package):
             found.append((f"farfield.{name}" if short else f"{package}.{name}", thing))
     return found
 
@@ -65,13 +68,18 @@ class PublicNames(SphinxDirective):
         return self.parse_text_to_nodes(StringList(lines, source=self.arguments[0]))
 
 
-def in_our_words(
+def without_borrowed_words(
     _app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Take away a docstring that is that of the value's type, and mend types that end in ``_``."""
-    lines[:] = [line.replace("numpy.str_]", "numpy.str\\_]") for line in lines]
-    if what == "data" and "\n".join(lines).strip() == (inspect.getdoc(type(thing)) or "").strip():
+    """Take away a docstring that is that of the value's type."""
+    if what == "data" and " ".join(lines).split() == (inspect.getdoc(type(thing)) or "").split():
         lines.clear()
+
+
+def with_plain_types(_app: Sphinx, *given: Any) -> None:
+    """Keep what ends in ``_`` from being taken for a link."""
+    lines = given[-1]
+    lines[:] = [line.replace("numpy.str_]", "numpy.str\\_]") for line in lines]
 
 
 def of_others(
@@ -84,6 +92,8 @@ def of_others(
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
     app.add_directive("public-names", PublicNames)
-    app.connect("autodoc-process-docstring", in_our_words)
+    # Before and after napoleon, which rewrites what it is given.
+    app.connect("autodoc-process-docstring", without_borrowed_words, priority=400)
+    app.connect("autodoc-process-docstring", with_plain_types, priority=600)
     app.connect("autodoc-skip-member", of_others)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -128,7 +128,7 @@ class Figure:
     Attributes:
         name: File name without its ending.
         caption: What it shows; also what a screen reader says.
-        figure: From ``farfield.report.figure.new_figure``; or a function that draws and
+        figure: From ``new_figure`` of the reports; or a function that draws and
             writes to a path, whose ending says in which format.
     """
 
