@@ -42,6 +42,7 @@ autodoc_default_options = {"members": True}
 autoclass_content = "class"
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 add_module_names = True

@@ -89,6 +89,13 @@ def of_others(
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def with_dashes(_app: Sphinx, document: nodes.document) -> None:
+    """Write a dash between a parameter and what it means."""
+    for text in list(document.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
     app.add_directive("public-names", PublicNames)
@@ -96,4 +103,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", without_borrowed_words, priority=400)
     app.connect("autodoc-process-docstring", with_plain_types, priority=600)
     app.connect("autodoc-skip-member", of_others)
+    app.connect("doctree-read", with_dashes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from farfield.cli import farfield
 from farfield.cli.document import commands_page
 
@@ -19,3 +21,11 @@ def test_every_command_and_option_is_there():
         assert all(
             opt in section for option in command.params for opt in option.opts if opt[0] == "-"
         )
+
+
+def test_rules_are_explained_in_a_terminal():
+    shown = CliRunner().invoke(farfield, ["explain", "rules"]).output
+    assert shown.startswith("Copies: values are moved, nothing is computed\n")
+    relu = next(line for line in shown.splitlines() if line.split()[:1] == ["aten.relu"])
+    assert relu.split(maxsplit=1)[1] == "max(x, 0)."
+    assert "|" not in shown

@@ -103,7 +103,10 @@ def refuse(problems: Iterable[Refused]) -> None:
     count = f"{total} operation{'s have' if total > 1 else ' has'}"
     advice = SAMPLED
     if any(OWN_CODE.search(each.where) for places in together.values() for each in places):
-        advice = f"docs/rules.md says what is supported and how to add a rule. {SAMPLED}"
+        advice = (
+            "farfield explain rules lists what is supported; docs/rules.md says how to add a rule. "
+            f"{SAMPLED}"
+        )
     # A node that could not be read says why in the place of a line of code.
     moved = any(
         MOVES in f"{each.reason} {each.where}" for each in itertools.chain(*together.values())

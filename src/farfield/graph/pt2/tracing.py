@@ -85,8 +85,8 @@ class Tracing:
                 f"{len(unknown)} operation{'s' if len(unknown) > 1 else ''} of {self.where} "
                 "cannot be read from a .pt2 file:\n"
                 + "\n".join(unknown[:20])
-                + "\nSee docs/rules.md for what is supported; replace them by standard PyTorch "
-                "operations."
+                + "\nfarfield explain rules lists what is supported; replace them by standard "
+                "PyTorch operations."
             )
 
     def step(self, node: schema.SavedNode) -> None:
