@@ -21,6 +21,7 @@ from farfield.cli import farfield
 PYTHON = re.compile(r"(?:ff|farfield)\.((?!toml\b)\w+(?:\.\w+)*)(?:\(.*\))?")
 COMMAND = re.compile(r"farfield ([a-z]\w+)\b.*", re.DOTALL)
 CODE = re.compile(r"FF\d{3}")
+TO_COMMAND = "farfield-command"
 LEFT_ALONE = ("decisions/", "changelog", "contributing")
 LINKS = (nodes.reference, addnodes.pending_xref, nodes.title)
 
@@ -30,7 +31,7 @@ def reference(text: str, page: str) -> addnodes.pending_xref | None:
     if found := PYTHON.fullmatch(text):
         return _to("py", "obj", f"farfield.{found[1]}", page)
     if (found := COMMAND.fullmatch(text)) and found[1] in farfield.commands:
-        return _to("farfield", "command", found[1], page)
+        return _to("", TO_COMMAND, found[1], page)
     if CODE.fullmatch(text):
         return _to("std", "doc", f"/findings/{text}", page)
     return None
@@ -73,7 +74,7 @@ def to_command(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, text: nodes.TextElement
 ) -> nodes.Node | None:
     """Lead a command to its heading on the page of the command line."""
-    if node.get("refdomain") != "farfield":
+    if node["reftype"] != TO_COMMAND:
         return None
     if "cli" not in env.found_docs:
         raise ExtensionError("docs/cli.md is missing; run make docs")
