@@ -88,7 +88,7 @@ def test_threads_wait_asleep_unless_somebody_says_otherwise(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back afterwards
     monkeypatch.delenv("OMP_WAIT_POLICY")
     monkeypatch.setenv("KMP_BLOCKTIME", "200")
-    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "26")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     with pytest.raises(SystemExit):
         main()
     assert os.environ["OMP_WAIT_POLICY"] == "passive"

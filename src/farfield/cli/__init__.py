@@ -39,8 +39,9 @@ for command in (demo, audit, explain, diff, guard, verify, train, schema, report
 
 
 # How threads of the libraries below us wait for one another: asleep. Spinning, they take the time
-# of whatever else runs, and on a busy machine of one another; read when a library is loaded.
-ASLEEP = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
+# of whatever else runs, and on a busy machine of one another. What numpy multiplies is small, and
+# waits for nobody. Read when a library is loaded.
+ASLEEP = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def main() -> None:

@@ -43,10 +43,13 @@ def test_a_guard_made_meanwhile_is_the_same(moons, monkeypatch):
         return plainly(*args, **options)
 
     monkeypatch.setattr(case, "guarded", noting)
-    for alone in (True, False):
-        monkeypatch.setattr(sections, "_alone", lambda alone=alone: alone)
+    left = []
+    monkeypatch.setattr(sections.torch, "set_num_threads", left.append)
+    for count in (1, 2):
+        monkeypatch.setattr(sections.torch, "get_num_threads", lambda count=count: count)
         found.append(ff.audit(model, data.X, data.y, guard="sample", samples=150, directions=5))
     assert threads == [True, False]
+    assert (left[0], left[-1]) == (1, 2)
     one, other = (each.guard for each in found)
     assert one.certificate == other.certificate
     assert one.features == other.features

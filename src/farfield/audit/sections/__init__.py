@@ -85,17 +85,22 @@ def _guard_made_meanwhile(case: Case) -> Iterator[Callable[[], object]]:
     """Begin to make the guard, which draws from a seed of its own; what is yielded waits for it.
 
     Only of networks that were captured: others run code that may not bear two threads. Whatever
-    fails fails again for the part that needs it.
+    fails fails again for the part that needs it. Until then either side leaves a core to the other:
+    threads that wait for threads that wait for a core take many times as long.
     """
-    captured = isinstance(case.subject.model, Network)
-    if not (captured and case.wants_guard and case.given_guard is None) or _alone():
+    captured, threads = isinstance(case.subject.model, Network), torch.get_num_threads()
+    if not (captured and case.wants_guard and case.given_guard is None) or threads == 1:
         yield lambda: None
         return
     with ThreadPoolExecutor(1) as other:
+        torch.set_num_threads(threads - 1)
         making = other.submit(lambda: (case.shown_guard, case.protection))
-        yield lambda: wait([making])
 
+        def ready() -> None:
+            wait([making])
+            torch.set_num_threads(threads)
 
-def _alone() -> bool:
-    """Whether there is no other core to be used."""
-    return torch.get_num_threads() == 1
+        try:
+            yield ready
+        finally:
+            ready()

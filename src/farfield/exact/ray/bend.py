@@ -68,13 +68,16 @@ class Bend:
         grid, flat = value.grid, Trace(value.flat, value.grid)
         knots = flat.knots
         goal, bent = self._goal(value, index)
-        above, below = knots > goal, knots < goal
-        crossed = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
+        above = knots > goal
+        crossed = above[:-1] ^ above[1:]
         if grid.rays > 1:
             crossed[grid.apart] = False
         if bent is not None:
             crossed &= bent
         left, unit = torch.nonzero(crossed, as_tuple=True)
+        # One end is above; the other must be below, and not at the threshold itself.
+        strictly = (knots[left, unit] != goal[unit]) & (knots[left + 1, unit] != goal[unit])
+        left, unit = left[strictly], unit[strictly]
         if value.terms is not None and len(left):
             real = _decided(flat, value.terms, goal, left, unit)
             left, unit = left[real], unit[real]
@@ -83,7 +86,8 @@ class Bend:
         t = torch.lerp(grid.t[left], grid.t[after], start / (start - stop))
         if grid.ends:
             slope, intercept = flat.slope, flat.intercept
-            turns = (below[grid.tails] & (slope > 0)) | (above[grid.tails] & (slope < 0))
+            last = knots[grid.tails]
+            turns = ((last < goal) & (slope > 0)) | ((last > goal) & (slope < 0))
             if bent is not None:
                 turns &= bent
             end, late = torch.nonzero(turns, as_tuple=True)
