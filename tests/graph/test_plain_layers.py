@@ -6,9 +6,10 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import CaptureError
+from farfield.graph.decompose import take_apart
 from farfield.graph.export import (
     _decomposed,
-    _decompositions,
+    _kept,
     export_module,
     quiet_export,
     read_exported,
@@ -42,7 +43,7 @@ def test_they_are_what_taking_them_apart_makes_of_them(name):
     assert _decomposed(exported) is exported
     plain, constants, names = read_exported(exported)
     with quiet_export():
-        taken, others, other_names = read_exported(exported.run_decompositions(_decompositions()))
+        taken, others, other_names = read_exported(take_apart(exported, _kept()))
     assert told(plain) == told(taken)
     assert (plain.width, plain.output_shape) == (taken.width, taken.output_shape)
     assert sorted(names.values()) == sorted(other_names.values())

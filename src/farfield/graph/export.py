@@ -11,7 +11,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from farfield.errors import CaptureError, InputError, NotFollowed
+from farfield.graph.decompose import left_together, take_apart
 from farfield.graph.plain_layers import apart, is_plain
 from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
@@ -150,10 +150,17 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}"
 
 
-def read_exported(exported: ExportedProgram) -> tuple[Program, dict[str, Tensor], dict[str, str]]:
-    """Turn an exported program into steps, constants, and the constants' names in the module."""
+def read_exported(
+    exported: ExportedProgram, *, own: bool = False
+) -> tuple[Program, dict[str, Tensor], dict[str, str]]:
+    """Turn an exported program into steps, constants, and the constants' names in the module.
+
+    Programs of others are run through PyTorch, which checks them; one of our ``own``, traced here
+    and used for nothing else, only if that changes something.
+    """
     _check_targets(exported)
-    exported = _decomposed(exported)
+    if not (own and left_together(exported, _kept())):
+        exported = _decomposed(exported)
     _check_sizes(exported)
     constants, names, input_name = _read_inputs(exported)
     output = _read_output(exported)
@@ -180,20 +187,14 @@ def _decomposed(exported: ExportedProgram) -> ExportedProgram:
         return exported
     try:
         with quiet_export():
-            taken: ExportedProgram = exported.run_decompositions(_decompositions())
+            return take_apart(exported, _kept())
     except Exception as error:  # torch documents no common base of what it raises
         raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
-    return taken
 
 
-@cache
-def _decompositions() -> dict[Any, Any]:
-    """How PyTorch takes operations apart, without those that have a rule; slow to make."""
-    table = dict(torch.export.default_decompositions())
-    kept = (each for each in (*RULES, *KEPT_WHOLE) if isinstance(each, torch._ops.OpOverload))
-    for target in kept:
-        table.pop(target, None)
-    return table
+def _kept() -> tuple[Any, ...]:
+    """Operations that have a rule, or are refused under their own name."""
+    return tuple(each for each in (*RULES, *KEPT_WHOLE) if isinstance(each, torch._ops.OpOverload))
 
 
 def _check_targets(exported: ExportedProgram) -> None:

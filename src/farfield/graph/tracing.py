@@ -190,13 +190,16 @@ class _Export:
     @classmethod
     def of(cls, module: nn.Module, rows: Tensor, *, per_row: bool = False) -> _Export:
         """Trace a module."""
-        return cls.given(export_module(module, rows, one_row=per_row), per_row=per_row)
+        traced = export_module(module, rows, one_row=per_row)
+        return cls.given(traced, per_row=per_row, own=True)
 
     @classmethod
-    def given(cls, exported: ExportedProgram, *, per_row: bool = False) -> _Export:
-        """Read what was traced."""
+    def given(
+        cls, exported: ExportedProgram, *, per_row: bool = False, own: bool = False
+    ) -> _Export:
+        """Read what was traced, here if it is our ``own``."""
         rows = _fixed_rows(exported)
-        return cls(*read_exported(exported), rows, per_row, _folds(exported))
+        return cls(*read_exported(exported, own=own), rows, per_row, _folds(exported))
 
     @property
     def floating(self) -> torch.dtype:
