@@ -8,6 +8,7 @@ from torch import nn
 import farfield as ff
 from farfield.graph import decompose
 from farfield.graph.export import _kept, export_module, quiet_export, read_exported
+from farfield.graph.program import Ref
 
 
 class Mixed(nn.Module):
@@ -71,9 +72,11 @@ class Whole(nn.Module):
     def __init__(self):
         super().__init__()
         self.entry, self.norm, self.head = nn.Linear(4, 12), nn.BatchNorm1d(3), nn.Linear(8, 3)
+        self.wide, self.flat = nn.Conv1d(3, 3, 3, padding=1), nn.Conv2d(1, 1, (3, 1), bias=False)
 
     def forward(self, x):
-        y = self.norm(self.entry(x).view(-1, 3, 4)).flatten(1)
+        y = self.wide(self.norm(self.entry(x).view(-1, 3, 4)))
+        y = torch.cat([self.flat(y[:, None]).view(-1, 1, 4), y[:, 1:]], 1).flatten(1)
         first, second, _ = F.gelu(y).split(4, 1)
         y = torch.cat([first.relu().flatten(1), second.clamp(-1.0, 2.0)], 1)
         return self.head(F.dropout(y.reshape(len(x), 2, -1), 0.5, self.training).flatten(1))
@@ -82,10 +85,17 @@ class Whole(nn.Module):
 def steps_of(program):
     """Operations, shapes and places; how a number of rows is said does not matter."""
     return [
-        (step.target, step.shape, step.source)
+        (step.target, step.shape, step.source, numbers_of(step))
         for step in program.steps
         if step.target is not torch.ops.aten.sym_size.int
     ]
+
+
+def numbers_of(step):
+    """All arguments but values, and sizes of views."""
+    if step.target is torch.ops.aten.view.default:
+        return None
+    return [each for each in step.args if not isinstance(each, Ref)], dict(step.kwargs)
 
 
 def test_a_program_of_whole_operations_is_left_together(monkeypatch):

@@ -35,10 +35,16 @@ BESIDE = frozenset(
 )
 # Views, where values lie in their order.
 FOLDS = (aten.flatten.using_ints, aten.reshape.default)
+# With so many dimensions of places each; what is not said of them is ORDINARY.
+CONVOLUTIONS = {aten.conv1d.default: 1, aten.conv2d.default: 2, aten.conv3d.default: 3}
+ORDINARY = (None, [1], [0], [1], 1)  # bias, stride, padding, dilation, groups
 
 
 def left_together(exported: ExportedProgram, kept: tuple[Any, ...]) -> bool:
-    """Whether taking apart changes little; if so, dead ends are cut and folds become views."""
+    """Whether taking apart changes little; if so, that little is done.
+
+    Dead ends are cut, folds become views, and convolutions say everything that they are.
+    """
     calls = [node for node in exported.graph.nodes if node.op == "call_function"]
     whole = frozenset(kept)
     if not all(_stays(node, whole) for node in calls):
@@ -46,6 +52,8 @@ def left_together(exported: ExportedProgram, kept: tuple[Any, ...]) -> bool:
     for node in calls:
         if node.target in FOLDS:
             _unfold(node)
+        elif node.target in CONVOLUTIONS:
+            _spell_out(node)
     exported.graph.eliminate_dead_code()
     return True
 
@@ -59,12 +67,27 @@ def _unfold(node: torch.fx.Node) -> None:
     node.target, node.args = aten.view.default, (source, lengths)
 
 
+def _spell_out(node: torch.fx.Node) -> None:
+    """Make the general convolution of one that leaves arguments out, or says them once."""
+    places = CONVOLUTIONS[node.target]  # type: ignore[index]  # call_function nodes hold callables
+    given: list[Any] = [*node.args, *ORDINARY[len(node.args) - 2 :]]
+    stride, padding, dilation = (
+        list(each) if len(each) == places else list(each) * places for each in given[3:6]
+    )
+    turned: list[Any] = [False, [0] * places]
+    node.target = aten.convolution.default
+    node.args = (*given[:3], stride, padding, dilation, *turned, given[6])
+
+
 def _stays(node: torch.fx.Node, whole: frozenset[Any]) -> bool:
     """Whether decomposing leaves an operation as it is, or makes of it what is known."""
     if node.target in FOLDS:
         source = node.args[0]
         in_order = isinstance(source, torch.fx.Node) and _is_in_order(source.meta.get("val"))
         return in_order and _lengths(node).count(-1) <= 1
+    if node.target in CONVOLUTIONS:
+        value = node.meta.get("val")
+        return isinstance(value, Tensor) and value.ndim == CONVOLUTIONS[node.target] + 2
     if node.target in (DROPOUT, NORM):
         return is_plain(node.target, node.args) and not node.kwargs
     return node.target in whole or node.target in BESIDE
