@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
@@ -169,9 +170,18 @@ def test_private_names_are_noticed():
     assert set(private_uses(code)) == {*found, "farfield.guard.archive"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+EXAMPLES = [
+    path for path in sorted((ROOT / "examples").rglob("*")) if path.suffix in (".py", ".ipynb")
+]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_use_what_is_public(path):
-    assert not list(private_uses(path.read_text("utf-8")))
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+        text = "\n".join("".join(cell["source"]) for cell in cells)
+    assert not list(private_uses(text))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import venv
 import zipfile
 from email import message_from_string
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
@@ -107,6 +109,38 @@ def wheel(tmp_path_factory):
     return made
 
 
+def build(source, folder):
+    """Wheel and source archive of a tree, by name."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=source, check=True, capture_output=True,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
+    )  # fmt: skip
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_two_builds_are_the_same_to_the_byte(tmp_path):
+    """Whoever builds it, wherever and whenever, gets the archives that were published."""
+    pytest.importorskip("hatchling")
+    here = build(ROOT, tmp_path / "here")
+    source = next(name for name in here if name.endswith(".tar.gz"))
+    with tarfile.open(tmp_path / "here" / source) as archive:
+        archive.extractall(tmp_path / "elsewhere", filter="data")
+    (elsewhere,) = (tmp_path / "elsewhere").iterdir()
+    for path in elsewhere.rglob("*.py"):
+        os.utime(path, (0, 0))
+    assert build(elsewhere, tmp_path / "there") == here
+
+
+def test_the_source_archive_has_what_the_tests_read(tmp_path):
+    pytest.importorskip("hatchling")
+    build(ROOT, tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "Makefile", ".ci/run", ".github/workflows/ci.yml", "SECURITY.md"}
+    assert wanted | {"tests/test_wheel.py", "tools/check_certificate.py"} <= names
+
+
 def metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         name = next(each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
@@ -204,3 +238,25 @@ def test_the_wheel_audits_with_its_own_dependencies_alone(wheel, tmp_path):
     assert "of directions" in done.stdout
     made = {path.name for path in (tmp_path / "farfield-audit").iterdir()}
     assert made == {"audit.json", "report.html"}
+
+
+def test_types_are_for_users_too(wheel, tmp_path):
+    """A strict project that has the wheel installed, and not its sources, is told every type."""
+    pytest.importorskip("mypy")
+    venv.create(tmp_path / "env")
+    python = next((tmp_path / "env").glob("[bS]*/python*"))
+    (site,) = (tmp_path / "env").rglob("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (site / "others.pth").write_text(str(distribution("numpy").locate_file("")), "utf-8")
+    code = (ROOT / "tests" / "strict_sample.py").read_text("utf-8")
+    (tmp_path / "sample.py").write_text(
+        code + "wrong: int = confidence(1, np.ones((1, 1)))\n", "utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "sample.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": "", "MYPYPATH": ""},
+    )  # fmt: skip
+    (error, _) = done.stdout.splitlines()
+    assert 'expression has type "list[float]", variable has type "int"' in error

@@ -42,13 +42,21 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path):
     picture = tmp_path / "new" / "far-field.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "new" / "index.html").read_text("utf-8")
-    for title in ("One ReLU network", "Temperature scaling", "MC dropout", "Ensemble of ten"):
+    for title in ("One ReLU network", "Temperature scaling", "Ensemble of ten", "RBF network"):
         assert title in result.output
         folder = title.lower().replace(" ", "-")
         assert f'href="{folder}/report.html"' in page
         assert (tmp_path / "new" / folder / "report.html").is_file()
     names = {path.name for path in picture.parent.iterdir() if path.is_file()}
     assert names == {"far-field.png", "index.html"}
+    lines = result.output.splitlines()
+    before, after = (
+        next(line.split("│") for line in lines if title in line)
+        for title in ("One ReLU network", "One ReLU network, guarded")
+    )
+    assert before[2:4] == after[2:4], "a guard keeps the accuracy"
+    assert [cells[4].strip() for cells in (before, after)] == ["100.0%", "0.0%"]
+    assert "farfield guard MODEL" in lines[-1]
 
 
 def test_errors_are_one_line_and_exit_with_2(monkeypatch, capsys):

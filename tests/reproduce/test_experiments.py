@@ -24,7 +24,10 @@ LENET = {
     "acet_step": 0.3, "warm_start": True,
 }  # fmt: skip
 TINY = {
-    "demo": {"directions": 24, "samples": 8, "models": ["One ReLU network", "Ensemble of ten"]},
+    "demo": {
+        "directions": 24, "samples": 8,
+        "models": ["One ReLU network", "RBF network", "One ReLU network, guarded"],
+    },
     "know-your-limits-1": {"networks": 2, "epochs": 3, "step": 1.0},
     "know-your-limits-3": {
         "step": 1.0, "directions": 24, "members": 2, "samples": 3,

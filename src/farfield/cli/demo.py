@@ -1,4 +1,4 @@
-"""``farfield demo``: half-moons, the papers' models, audited side by side out to infinity."""
+"""``farfield demo``: models on half-moons, before and after a guard, seen out to infinity."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, help="Seed of data and training.")
 @click.option("--quiet", is_flag=True, help="Print nothing but the path of the page.")
 def demo(out: Path, seed: int, quiet: bool) -> None:
-    """Train the papers' models on half-moons, audit them, and compare.
+    """Train eight models on half-moons, audit them, and compare.
 
-    Six models of Know Your Limits. Prints how sure each is far away, writes one report per model,
-    index.html with all of them side by side, and far-field.png: the whole plane as a disc whose
-    rim is infinity. "farfield reproduce demo" is the same as an experiment.
+    Six models of Know Your Limits, which are certain far away, and two that are not: an RBF
+    network, and the first network behind a guard. Prints how sure each is far away, writes one
+    report per model, index.html with all of them side by side, and far-field.png: the whole plane
+    as a disc whose rim is infinity. "farfield reproduce demo" is the same as an experiment.
     """
     from farfield.cli.terminal import stages
     from farfield.reproduce import RunRequest
@@ -43,6 +44,11 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
         click.echo(f"\nThe whole plane, out to infinity: {out / 'far-field.png'}")
         click.echo("All of it side by side: ", nl=False)
     click.echo(page)
+    if not quiet:
+        click.echo(
+            "Your own model: farfield audit MODEL --data TABLE.csv, then "
+            "farfield guard MODEL --data TABLE.csv -o SAFE.onnx"
+        )
 
 
 def _print(findings: Findings) -> None:

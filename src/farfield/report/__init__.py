@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from farfield.report.confidence import format_confidence_table as format_confidence_table
     from farfield.report.confidence import save_confidence_histograms as save_confidence_histograms
     from farfield.report.confidence import save_image_grid as save_image_grid
+    from farfield.report.disc import Disc as Disc
+    from farfield.report.disc import save_discs as save_discs
     from farfield.report.ensembles import draw_decomposition as draw_decomposition
     from farfield.report.ensembles import draw_mixture as draw_mixture
     from farfield.report.figure import save_figure as save_figure
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from farfield.report.text import print_audit as print_audit
 
 _HOMES = {
+    "Disc": "disc",
     "audit_tables": "latex",
     "confidence_html": "confidence",
     "confidence_latex": "confidence",
@@ -39,6 +42,7 @@ _HOMES = {
     "notebook_summary": "html.page",
     "print_audit": "text",
     "save_confidence_histograms": "confidence",
+    "save_discs": "disc",
     "save_figure": "figure",
     "save_image_grid": "confidence",
     "save_plane": "plane",

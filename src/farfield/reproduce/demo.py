@@ -1,4 +1,8 @@
-"""The demo: the models of Know Your Limits on half-moons, audited all the way out."""
+"""The demo: models on half-moons, audited all the way out; six that fail, and two that do not.
+
+The six are those of Know Your Limits. An RBF network knows that it does not know, by Theorem 3.2 of
+Hein et al., and the last is the first network once more, behind a guard.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +15,38 @@ import numpy as np
 from farfield.audit.record import Audit, parse
 from farfield.audit.run import audit
 from farfield.datasets import half_moons
+from farfield.datasets.synthetic import SyntheticData
+from farfield.estimators import RBFClassifier
 from farfield.graph import capture
-from farfield.report.figure import CLASSES, save_figure
+from farfield.guard.model import GuardedModel
+from farfield.guard.protect import guard
+from farfield.report.disc import draw_discs
+from farfield.report.figure import save_figure
 from farfield.report.html.comparison import write_comparison
-from farfield.reproduce.drawing import RANGES, disc_points, draw_disc, panels
+from farfield.reproduce.drawing import disc_of
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.models import make_model
 from farfield.reproduce.surfaces import polar_surfaces
 
 NAME = "demo"
-TITLE = "Half-moons, out to infinity: six models audited side by side"
-SOURCE = "Ulmer and Cinà, Know Your Limits, Theorem 1 and Figure 3"
+TITLE = "Half-moons, out to infinity: eight models audited side by side"
+SOURCE = "Ulmer and Cinà, Know Your Limits, Theorem 1 and Figure 3; Hein et al., Theorem 3.2"
 NEEDS: tuple[str, ...] = ()
 SCORE = "one_minus_max_probability"
 # A ring around the data, three to four times as far out as the data reaches.
 RING = (8.0, 10.0)
-# Discs in a row.
-COLUMNS = 3
 # The paper's architecture with one logit; Bayes by backprop works with fewer layers.
 HIDDEN = {"Bayes by backprop": (25,)}
+ALONE, GUARDED, RBF = "One ReLU network", "One ReLU network, guarded", "RBF network"
 MODELS = (
-    "One ReLU network", "Temperature scaling", "MC dropout", "Ensemble of ten",
-    "Anchored ensemble", "Bayes by backprop",
+    ALONE, "Temperature scaling", "MC dropout", "Ensemble of ten",
+    "Anchored ensemble", "Bayes by backprop", RBF, GUARDED,
 )  # fmt: skip
 
 
 def settings(quick: bool, seed: int) -> Settings:
-    """All six models; fewer directions and rows of distances in quick mode."""
+    """All models; fewer directions and rows of distances in quick mode."""
     return {
         "seed": seed,
         "directions": 360 if quick else 1440,
@@ -56,8 +64,7 @@ def _follow(title: str, settings: Settings) -> Result:
     seed = settings["seed"]
     moons = half_moons(seed)
     centre = moons.X.mean(axis=0)
-    constants = {"hidden": HIDDEN.get(title, (25, 25, 25)), "logits": "one", "random_state": seed}
-    model = make_model(title, constants).fit(moons.X, moons.y)
+    model = _train(title, moons, seed)
     found = audit(
         model,
         moons.X,
@@ -68,14 +75,36 @@ def _follow(title: str, settings: Settings) -> Result:
         samples=settings["samples"],
         random_state=seed,
     )
-    polar = polar_surfaces(
-        capture(model), [SCORE], centre, directions=settings["directions"], rings=120
-    )
+    network = model if isinstance(model, GuardedModel) else capture(model)
+    polar = polar_surfaces(network, [SCORE], centre, directions=settings["directions"], rings=120)
+    predicted = model.predict_proba(moons.X_validation).argmax(axis=1)
     return {
         "audit": found.to_json(),
-        "accuracy": float(model.score(moons.X_validation, moons.y_validation)),
+        "accuracy": float(np.mean(predicted == moons.y_validation)),
+        "blind": _blind(model, found),
         **{key.removesuffix(f" {SCORE}"): values for key, values in polar.items()},
     }
+
+
+def _train(title: str, moons: SyntheticData, seed: int) -> Any:
+    """Train a model; the guarded one is the first model with a guard around it."""
+    constants = {"hidden": HIDDEN.get(title, (25, 25, 25)), "logits": "one", "random_state": seed}
+    model = make_model(ALONE if title == GUARDED else title, constants).fit(moons.X, moons.y)
+    if title != GUARDED:
+        return model
+    return guard(model, moons.X, labels=moons.y, random_state=seed)
+
+
+def _blind(model: Any, found: Audit) -> float:
+    """The exact share of directions: as arcs of the circle, or none by a proof."""
+    if found.model_is_guarded:
+        return found.verdict.blind
+    if isinstance(model, RBFClassifier):
+        # Beyond this distance, in whatever direction, no class has more than 0.9.
+        assert np.isfinite(model.certificate_radius(0.4))
+        return 0.0
+    circle = next(family for family in found.families if family.name == "circle")
+    return float(circle.share)  # type: ignore[arg-type]  # exact, so no estimate
 
 
 def _ring(centre: Any, seed: int) -> Any:
@@ -87,20 +116,18 @@ def _ring(centre: Any, seed: int) -> Any:
 
 def present(settings: Settings, results: Mapping[str, Result]) -> Findings:
     """One row and one disc for each model."""
-    audits = _audits(results)
-    shares = {title: _circle(found).share for title, found in audits.items()}
-    rows = [_row(title, audits[title], results[title]["accuracy"]) for title in results]
     columns = [
         "model", "accuracy (training)", "accuracy (held out)", "blind (exact)",
-        "confidence at infinity", "finds ring (entropy, AUROC)",
+        "confidence (at infinity)", "finds ring (entropy, AUROC)",
     ]  # fmt: skip
+    rows = [_row(title, _audit(title, each), each) for title, each in results.items()]
     return Findings(
         [
             "Blind: the share of all directions in which the model ends up 99% sure or more; "
-            "computed exactly, as arcs of the circle. The ring lies three to four times as far out "
-            "as the data."
+            "computed exactly, as arcs of the circle, or none by a proof. The ring lies three to "
+            "four times as far out as the data."
         ],
-        [_compare(title, float(share)) for title, share in shares.items()],
+        [_compare(title, each["blind"]) for title, each in results.items()],
         [ResultTable("models", TITLE, columns, rows)],
         [Figure("far-field", _CAPTION, draw(settings, results))],
     )
@@ -112,55 +139,55 @@ _CAPTION = (
 )
 
 
-def _audits(results: Mapping[str, Result]) -> dict[str, Audit]:
-    return {title: parse(each["audit"].encode(), title) for title, each in results.items()}
+def _audit(title: str, result: Result) -> Audit:
+    return parse(result["audit"].encode(), title)
 
 
-def _circle(found: Audit) -> Any:
-    return next(family for family in found.families if family.name == "circle")
-
-
-def _row(title: str, found: Audit, held: float) -> list[Value]:
-    circle = _circle(found)
-    ring = next(row for row in found.detection if row.score == "predictive_entropy")
+def _row(title: str, found: Audit, result: Result) -> list[Value]:
     trained = None if found.health is None else found.health.numbers["accuracy"].value
-    low, middle, high = circle.confidence[0], circle.confidence[2], circle.confidence[-1]
-    at_infinity = f"{middle:.3f} ({low:.3f} to {high:.3f})"
-    return [title, trained, held, f"{circle.share:.1%}", at_infinity, ring.auroc.value]
+    sure = 1 - result["limit"]
+    at_infinity = f"{sure.min():.2f} to {sure.max():.2f}"
+    blind = f"{result['blind']:.1%}"
+    return [title, trained, result["accuracy"], blind, at_infinity, _ring_found(found)]
+
+
+def _ring_found(found: Audit) -> float:
+    """How well the ring is told from the data; of two classes every score of one answer agrees."""
+    if found.guard is not None and found.model_is_guarded:
+        return found.guard.rows["AUROC: ring"][1]
+    return next(row for row in found.detection if row.score == "predictive_entropy").auroc.value
 
 
 def _compare(title: str, share: float) -> PaperComparison:
-    """The theorem is about one network; a vote of several that disagree is not certain."""
-    alone = title in ("One ReLU network", "Temperature scaling")
+    """The theorems are about one network; a vote of several that disagree is not certain."""
+    alone, several = title in (ALONE, "Temperature scaling"), "nsemble" in title
+    claimed = "all" if alone else "not all" if several else "none" if title == RBF else None
+    right = {"all": share > 0.999, "not all": share < 0.999, "none": share == 0}
+    hein = "Hein et al., Theorem 3.2"
     return PaperComparison(
         f"{title}: share of directions that end 99% sure",
-        "all" if alone else "not all" if "nsemble" in title else None,
+        claimed,
         share,
-        "Theorem 1" if alone else "Section 4",
+        "Theorem 1" if alone else hein if title == RBF else "" if title == GUARDED else "Section 4",
         "The theorem assumes more of the network than this one fulfils.",
-        agrees=share > 0.999 if alone else share < 0.999 if "nsemble" in title else None,
+        agrees=None if claimed is None else right[claimed],
     )
 
 
 def draw(settings: Settings, results: Mapping[str, Result]) -> Any:
-    """One disc for each model, three in a row."""
+    """One disc for each model, four in a row."""
     moons = half_moons(settings["seed"])
-    centre, scale = moons.X.mean(axis=0), float(moons.X.std(axis=0).max())
-    places = disc_points(moons.X, centre, scale)
-    columns = min(COLUMNS, len(results))
-    figure, axes = panels(list(results), (4.6, 5.0), columns, more=(1.1, 0.0), fontsize=12)
-    for axis, each in zip(axes, results.values(), strict=True):
-        image = draw_disc(axis, each, RANGES[SCORE], scale)
-        for label, colour in zip(np.unique(moons.y), CLASSES, strict=False):
-            chosen = places[moons.y == label].T
-            axis.scatter(*chosen, s=5, color=colour, linewidths=0, label=f"class {label}")
-    axes[0].legend(loc="lower left", fontsize=8, frameon=False, bbox_to_anchor=(-0.03, -0.03))
-    bar = figure.colorbar(image, ax=axes, shrink=0.8 / -(-len(results) // columns), pad=0.02)
-    bar.ax.invert_yaxis()
-    ticks = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-    bar.set_ticks(ticks, labels=[f"{1 - tick:.1f}" for tick in ticks])
-    bar.set_label("confidence")
-    return figure
+    scale = float(moons.X.std(axis=0).max())
+    return draw_discs(
+        {title: disc_of(each, scale) for title, each in results.items()},
+        moons.X - moons.X.mean(axis=0),
+        moons.y,
+        notes={title: f"certain in {_percent(each['blind'])}" for title, each in results.items()},
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%} of directions"
 
 
 def write_reports(settings: Settings, results: Mapping[str, Result], out: Path) -> Path:
@@ -169,10 +196,10 @@ def write_reports(settings: Settings, results: Mapping[str, Result], out: Path) 
     Returns:
         The page.
     """
-    audits = _audits(results)
+    audits = {title: _audit(title, each) for title, each in results.items()}
     shown = {}
     for title, found in audits.items():
-        name = title.lower().replace(" ", "-")
+        name = title.lower().replace(",", "").replace(" ", "-")
         found.to_json(out / name / "audit.json")
         found.to_html(out / name / "report.html")
         shown[title] = (f"{name}/report.html", found)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.report.disc import Disc
 from farfield.report.figure import CLASSES, new_figure
 from farfield.report.plane import CLASSES as MANY
 from farfield.reproduce.experiment import Result
@@ -15,9 +16,8 @@ from farfield.reproduce.surfaces import Window
 
 Floats = NDArray[Any]
 LEVELS = 40
-# On a disc: the distance halfway to the rim, in spreads of the data; where infinity is drawn.
+# On a disc: the distance halfway to the rim, in spreads of the data.
 HALFWAY = 2.0
-RIM = (1.02, 1.10)
 # The papers' colour ranges; mutual information as it is, from 0 to 1 bit.
 RANGES = {
     "one_minus_max_probability": (0.0, 0.5),
@@ -71,52 +71,16 @@ def draw_points(axis: Any, X: Floats, y: Floats, size: float = 3.0) -> None:
         axis.scatter(*X[y == label].T, s=size, color=colour, linewidths=0)
 
 
-def draw_disc(
-    axis: Any, result: Result, limits: tuple[float, float], scale: float, score: str = ""
-) -> Any:
-    """Draw a score on the whole plane as a disc whose rim is infinity.
+def disc_of(result: Result, scale: float, score: str = "") -> Disc:
+    """A disc of what :func:`~farfield.reproduce.surfaces.polar_surfaces` found.
 
     Args:
-        axis: Where to draw.
-        result: What :func:`~farfield.reproduce.surfaces.polar_surfaces` found.
-        limits: Range of the colours.
-        scale: The distance that lies halfway to the rim, divided by ``HALFWAY``.
+        result: What it found.
+        scale: The spread of the data; twice as far out is halfway to the rim.
         score: Its name, where the result tells several apart.
     """
-    angles, distances = result["angles"], result["distances"]
     near, limit = (result[f"{kind} {score}".strip()] for kind in ("near", "limit"))
-    turn = np.append(angles, 2 * np.pi + angles[0])
-    end = np.append(limit, limit[0])
-    radii = np.append(distances / (distances + HALFWAY * scale), 1.0)
-    surface = np.concatenate([np.concatenate([near, near[:, :1]], axis=1), end[None]])
-    style = {"cmap": "Purples", "vmin": limits[0], "vmax": limits[1]}
-    cos, sin = np.cos(turn), np.sin(turn)
-    image = axis.pcolormesh(
-        radii[:, None] * cos, radii[:, None] * sin, surface,
-        shading="gouraud", rasterized=True, **style,
-    )  # fmt: skip
-    ring = np.array(RIM)[:, None]
-    # One colour for each direction: at infinity a score jumps from arc to arc.
-    axis.pcolormesh(ring * cos, ring * sin, limit[None], shading="flat", rasterized=True, **style)
-    for radius in (1.0, *RIM):
-        axis.plot(radius * cos, radius * sin, color="0.25", lw=0.5)
-    for distance in (1.0, 10.0):
-        radius = distance / (distance + HALFWAY * scale)
-        axis.plot(radius * cos, radius * sin, color="0.45", lw=0.4, ls=":")
-        _label(axis, radius, f"{distance:g}")
-    _label(axis, float(np.mean(RIM)), "∞")
-    axis.set_aspect("equal")
-    axis.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15))
-    axis.axis("off")
-    return image
-
-
-def disc_points(X: Floats, centre: Floats, scale: float) -> Floats:
-    """Where data lie on a disc."""
-    offset = X - centre
-    distance = np.linalg.norm(offset, axis=1, keepdims=True)
-    places: Floats = offset / (distance + HALFWAY * scale)
-    return places
+    return Disc(result["angles"], result["distances"], near, limit, HALFWAY * scale)
 
 
 class KeptPolygons:
@@ -200,8 +164,3 @@ def legend_outside(figure: Any, axis: Any, place: str = "lower center", columns:
     """Put the legend of one panel beside all of them."""
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc=f"outside {place}", ncols=columns, frameon=False, fontsize=8)
-
-
-def _label(axis: Any, radius: float, text: str) -> None:
-    box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.85}
-    axis.text(0, -radius, text, ha="center", va="center", fontsize=6, bbox=box)

@@ -10,7 +10,8 @@ import numpy as np
 from farfield.datasets import nine_clusters
 from farfield.exact import blind_arcs
 from farfield.graph import capture
-from farfield.reproduce.drawing import disc_points, draw_disc, draw_points, draw_surface, panels
+from farfield.report.disc import draw_disc
+from farfield.reproduce.drawing import disc_of, draw_points, draw_surface, panels
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable
 from farfield.reproduce.models import make_model
@@ -149,7 +150,8 @@ def _discs(results: Mapping[str, Result], data: Any) -> Any:
     X, y = data
     scale = float(X.std(axis=0).max())
     for axis, each in zip(axes, results.values(), strict=True):
-        image = draw_disc(axis, each, (0.0, TOP), scale)
-        draw_points(axis, disc_points(X, np.zeros(2), scale), y, size=1.0)
+        disc = disc_of(each, scale)
+        image = draw_disc(axis, disc, (0.0, TOP))
+        draw_points(axis, disc.places(X), y, size=1.0)
     figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01, label="bits", ticks=[0, 1, 2, 3])
     return figure

@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 from farfield.datasets import half_moons
 from farfield.exact import blind_arcs
 from farfield.graph import capture
+from farfield.report.disc import draw_disc
 from farfield.report.figure import new_figure
 from farfield.reproduce.drawing import (
     RANGES,
     TITLES,
-    disc_points,
-    draw_disc,
+    disc_of,
     draw_gradient,
     draw_points,
     draw_surface,
@@ -189,8 +189,9 @@ def _discs(
     centre, scale = X.mean(axis=0), float(X.std(axis=0).max())
     for line, row in zip(axes, rows, strict=True):
         for axis, (name, metric) in zip(line, row, strict=True):
-            draw_disc(axis, results[name], RANGES[metric], scale, metric)
-            draw_points(axis, disc_points(X, centre, scale), y, size=1.0)
+            disc = disc_of(results[name], scale, metric)
+            draw_disc(axis, disc, RANGES[metric])
+            draw_points(axis, disc.places(X - centre), y, size=1.0)
             axis.set_title(f"{_short(name)}\n{TITLES[metric]}", fontsize=8)
     return figure
 

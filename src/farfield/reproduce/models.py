@@ -15,6 +15,7 @@ from farfield.estimators import (
     BayesByBackpropClassifier,
     EnsembleClassifier,
     MCDropoutClassifier,
+    RBFClassifier,
     ReLUClassifier,
     TemperatureScaling,
 )
@@ -67,6 +68,8 @@ def make_model(
         return AnchoredEnsembleClassifier(**constants, members=members)
     if "ensemble" in word:
         return EnsembleClassifier(**constants, members=members)
+    if "rbf" in word:
+        return RBFClassifier(**constants)
     network = ReLUClassifier(**constants)
     if "temperature" in word or "platt" in word:
         return TemperatureScaling(

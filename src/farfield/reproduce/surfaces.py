@@ -18,6 +18,7 @@ from torch import Tensor
 
 from farfield.exact import at_infinity
 from farfield.graph.network import Network
+from farfield.guard.model import GuardedModel
 from farfield.scores import gradient_magnitude, score_by_name
 
 Floats = NDArray[np.float64]
@@ -121,7 +122,7 @@ def nearest(centres: Floats, points: Floats) -> Floats:
 
 
 def polar_surfaces(
-    network: Network,
+    network: Network | GuardedModel,
     names: Sequence[str],
     centre: Floats,
     *,
@@ -131,14 +132,26 @@ def polar_surfaces(
 ) -> dict[str, NDArray[Any]]:
     """Evaluate scores on rays in all directions, and at their ends.
 
+    Args:
+        network: From :func:`farfield.capture`, or guarded.
+        names: Scores.
+        centre: Where the rays start.
+        directions: How many rays.
+        rings: How many distances on each.
+        few: Use ten instances for scores of disagreement, as the authors do for samples.
+
     Returns:
         ``angles``, ``distances`` from 0 outwards, and for each score ``near NAME``,
         ``(distances, directions)``, and ``limit NAME``, ``(directions,)``, at infinity, exact.
     """
     angles, rays = circle(directions)
     distances = np.concatenate([[0.0], np.geomspace(0.05, FARTHEST, rings - 1)])
-    p = network.probabilities((centre + distances[:, None, None] * rays).reshape(-1, 2))
-    ends = at_infinity(network, centre, rays).probabilities
+    points = (centre + distances[:, None, None] * rays).reshape(-1, 2)
+    if isinstance(network, GuardedModel):
+        p, far = network.probabilities(points)[None], network.at_infinity(centre, rays)
+    else:
+        p, far = network.probabilities(points), at_infinity(network, centre, rays)
+    ends = far.probabilities
     found: dict[str, NDArray[Any]] = {"angles": angles, "distances": distances}
     for name in names:
         near, limit = (score_in_bits(name, _chosen(each, name, few)) for each in (p, ends))
