@@ -98,14 +98,20 @@ def guarded(
     labels: Any,
     **promise: Any,
 ) -> AnyGuard:
-    """Guard a model on rows of its data; one-hot blocks are categories."""
+    """Guard a model on rows of its data; one-hot blocks are categories, and what is 0 or 1."""
     from farfield.guard.function import GuardedFunction
     from farfield.guard.model import GuardedModel
     from farfield.guard.protect import guard
 
     blocks = [list(column.places) for column in columns if column.categorical]
+    numbers = [column.places[0] for column in columns if not column.discrete]
     safe = guard(
-        _answers(model) or model, rows, labels=labels, categorical=blocks or None, **promise
+        _answers(model) or model,
+        rows,
+        labels=labels,
+        categorical=blocks or None,
+        numeric=numbers,
+        **promise,
     )
     assert isinstance(safe, GuardedModel | GuardedFunction)
     return safe

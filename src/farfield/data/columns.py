@@ -166,25 +166,25 @@ def read_columns(
     shape = shape or tuple(np.shape(X)[1:])
     if not shape:
         raise InputError(f"X has shape {np.shape(X)}; pass (rows, columns)")
-    blocks = _blocks(categorical, math.prod(shape), names)
+    blocks = blocks_of(categorical, Columns(shape, names))
     taken = {place for block in blocks for place in block}
     blocks += tuple((place,) for place in words if place not in taken)
     return Columns(shape, names, blocks, words)
 
 
-def _blocks(
-    categorical: Categorical | None, width: int, names: tuple[str, ...] | None
-) -> tuple[tuple[int, ...], ...]:
-    places = {name: place for place, name in enumerate(names or ())}
+def blocks_of(named: Categorical | None, columns: Columns) -> tuple[tuple[int, ...], ...]:
+    """Positions of columns, and of lists of them, that are named by position or name."""
+    places = {name: place for place, name in enumerate(columns.names or ())}
     found = []
-    for item in categorical or ():
+    for item in named or ():
         block = [item] if isinstance(item, int | np.integer | str) else list(item)
         found.append(
             tuple(places.get(each, -1) if isinstance(each, str) else int(each) for each in block)
         )
     flat = [place for block in found for place in block]
-    if any(not 0 <= place < width for place in flat) or len(set(flat)) < len(flat):
+    last = columns.width - 1
+    if any(not 0 <= place <= last for place in flat) or len(set(flat)) < len(flat):
         raise InputError(
-            f"categorical must name different columns from 0 to {width - 1}, got {categorical!r}"
+            f"categorical and numeric name different columns from 0 to {last}, got {named!r}"
         )
     return tuple(block for block in found if block)

@@ -100,13 +100,13 @@ def _floating(module: nn.Module, kind: str) -> torch.dtype | None:
     for tensor in getattr(module, kind).values():
         if tensor is None:
             continue
-        if tensor.is_complex():
-            raise CaptureError(
-                f"the model has complex weights ({tensor.dtype}); farfield reads real networks"
-            )
-        if tensor.is_floating_point():
-            own: torch.dtype = tensor.dtype
+        own: torch.dtype = tensor.dtype
+        if own.is_floating_point:
             return own
+        if own.is_complex:
+            raise CaptureError(
+                f"the model has complex weights ({own}); farfield reads real networks"
+            )
     for child in module._modules.values():
         if child is not None and (found := _floating(child, kind)) is not None:
             return found

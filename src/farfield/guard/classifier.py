@@ -37,6 +37,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         held_out: Share of the rows that only count how many are inside. They train the
             classifier like all others.
         categorical: Positions of code columns, and lists of positions of one-hot blocks.
+        numeric: Positions of columns that are numbers, though they hold only 0 and 1.
         min_rows: No mean of fewer rows is stored.
         envelope: ``predict_proba`` is the estimator's own; what the guard says is beside it, in
             ``is_inside``, ``distance`` and ``explain``.
@@ -55,6 +56,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     keep: float = KEEP
     held_out: float = 0.1
     categorical: Sequence[int | Sequence[int]] | None = None
+    numeric: Sequence[int] = ()
     min_rows: int = MIN_ROWS
     envelope: bool = False
     prefit: bool = False
@@ -89,6 +91,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             held_out=self.held_out,
             labels=known,
             categorical=self.categorical,
+            numeric=self.numeric,
             min_rows=self.min_rows,
             random_state=self.random_state,
         )

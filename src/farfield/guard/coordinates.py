@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from farfield.guard.shapes import ORTHOGONAL, ROOM, Floats, Kind, Singles, share_of, squares_of
@@ -79,15 +80,20 @@ class Principal:
     as much as all of that; twice, since the exact look loses as much.
 
     Attributes:
-        standard: Standardised rows, in single precision: an error of z itself is no larger in N(z).
+        centre: ``(columns,)``.
+        factor: ``(columns,)`` what columns are multiplied by; ``None`` where all have one unit, of
+            which the others know.
         matrix: ``(columns, components)``, P.
+        scale: What squared lengths are multiplied by.
         spread: ``(components + 1,)`` what views divide coordinates by.
         error: How far coordinates may be off.
         bound: How far from zero they are.
     """
 
-    standard: Linear
+    centre: Floats
+    factor: Floats | None
     matrix: Floats
+    scale: float
     spread: Floats
     error: float
     bound: float
@@ -98,23 +104,44 @@ class Principal:
         """Of rows between two ends."""
         if units.matrix is None or units.spread is None:
             raise AssertionError("principal components have a matrix and deviations")
-        matrix = np.ascontiguousarray(units.matrix.numpy())
+        matrix, unit = units.matrix.numpy(), units.unit.numpy()
         plain = Units("diagonal", units.mean, units.unit)
-        standard = Linear.of(plain, low, high, np.float32)
+        standard = Linear.of(plain, low, high, np.float64)
         columns, count = matrix.shape
         stretch = float(np.linalg.norm(matrix)) + 1.0
         share = share_of(columns, np.float64)
         lost = 4.0 * share * stretch**2 + count * ORTHOGONAL
         error = (share * stretch + 2.0 * math.sqrt(lost)) * standard.bound
         error += standard.error * stretch
-        return cls(standard, matrix, units.spread.numpy(), error, standard.bound * stretch)
+        common = bool((unit == unit[0]).all())
+        return cls(
+            units.mean.numpy(),
+            None if common else 1.0 / unit,
+            np.ascontiguousarray(matrix / unit[0] if common else matrix),
+            float(unit[0]) ** -2 if common else 1.0,
+            units.spread.numpy(),
+            error,
+            standard.bound * stretch,
+        )
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
         """Coordinates of rows, ``(rows, components + 1)``."""
-        standard = self.standard(rows).astype(np.float64)
+        centred = rows.astype(np.float64)
+        centred -= self.centre
+        if self.factor is not None:
+            centred *= self.factor
         found = np.empty((len(rows), self.matrix.shape[1] + 1))
-        own = standard.dot(self.matrix)
+        own = _product(centred, self.matrix)
         found[:, :-1] = own
-        rest = squares_of(standard) - squares_of(own)
+        rest = squares_of(centred)
+        rest *= self.scale
+        rest -= squares_of(own)
         np.sqrt(np.maximum(rest, 0.0), out=found[:, -1])
         return found
+
+
+def _product(rows: Floats, matrix: Floats) -> Floats:
+    """PyTorch's product is the quicker one of many rows; doubles have no coarser modes."""
+    if len(rows) == 1:
+        return np.asarray(rows.dot(matrix))
+    return np.asarray(torch.from_numpy(rows).mm(torch.from_numpy(matrix)))

@@ -150,13 +150,17 @@ class Covered(nn.Module):
 
     def place(self, x: Tensor, features: Tensor | None = None) -> tuple[Place, Tensor]:
         """Rows in the views' coordinates, and whether all of their values are numbers."""
-        rows = x.flatten(1).to(torch.float64)
-        rows = torch.where(torch.isnan(rows), self.fill, rows)
-        finite = torch.isfinite(rows)
-        place = self._placed(torch.where(finite, rows, 0.0))
+        place, finite = self._read(x)
         if self.inner is not None:
             place = place._replace(features=self.features(x) if features is None else features)
         return place, finite.all(dim=1)
+
+    def _read(self, x: Tensor) -> tuple[Place, Tensor]:
+        """Rows in the coordinates of views of inputs, and which values are numbers."""
+        rows = x.flatten(1).to(torch.float64)
+        rows = torch.where(torch.isnan(rows), self.fill, rows)
+        finite = torch.isfinite(rows)
+        return self._placed(torch.where(finite, rows, 0.0)), finite
 
     def _placed(self, rows: Tensor) -> Place:
         own = rows if len(self.other) == 0 else rows.index_select(1, self.numeric)
@@ -216,8 +220,10 @@ class Covered(nn.Module):
     def uncertain(self, x: Tensor) -> NDArray[np.intp] | None:
         """Positions of the rows that a quick look does not find inside; ``None`` without one."""
         screen = self.screen(x)
-        if screen is None:
-            return None
+        return None if screen is None else self.doubted(x, screen)
+
+    def doubted(self, x: Tensor, screen: Screen) -> NDArray[np.intp]:
+        """Positions of the rows that a quick look does not find inside."""
         if x.ndim != 2 or x.requires_grad:
             x = x.detach().flatten(1)
         rows = x.numpy()
@@ -254,10 +260,7 @@ class Covered(nn.Module):
 
     def _measured(self, x: Tensor) -> tuple[Place, Tensor, Tensor]:
         """Places, ``d_v`` by the views of inputs, and which values are numbers."""
-        rows = x.flatten(1).to(torch.float64)
-        rows = torch.where(torch.isnan(rows), self.fill, rows)
-        finite = torch.isfinite(rows)
-        place = self._placed(torch.where(finite, rows, 0.0))
+        place, finite = self._read(x)
         found = torch.stack([view(place) for view in self.of_inputs], dim=1)
         found = torch.where(torch.isnan(found), math.inf, found)
         return place, torch.where(finite.all(dim=1, keepdim=True), found, math.inf), finite

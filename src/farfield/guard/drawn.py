@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.data.columns import Categorical, Columns
+from farfield.data.columns import Categorical, Columns, blocks_of
+from farfield.data.layout import FEWEST_BINARY
 from farfield.errors import InputError
 from farfield.guard.make import Ends, Parts
+from farfield.guard.views.categories import are_bits
 from farfield.guard.views.units import MetricKind
 from farfield.levels import EPSILON, KEEP, RADII
 
@@ -36,6 +38,7 @@ class Options:
     held_out: Any = 0.1
     labels: Any = None
     categorical: Categorical | None = None
+    numeric: Sequence[int | str] = ()
     metric: MetricKind | None = None
     min_rows: int = MIN_ROWS
     random_state: int = 0
@@ -60,6 +63,7 @@ class Drawn:
         options: With their labels.
         ends: The smallest and the largest values of all rows.
         parts: Reads all rows, part by part.
+        bits: Columns of numbers that are 0 and 1 in all rows, and never missing.
         notes: What the certificate says of it.
     """
 
@@ -67,6 +71,7 @@ class Drawn:
     options: Options
     ends: Ends
     parts: Parts
+    bits: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -80,22 +85,36 @@ def draw(X: Any, columns: Columns, options: Options, classes: int) -> Drawn:
             "rows, or a smaller min_rows"
         )
     low, high = np.full(columns.width, np.inf), np.full(columns.width, -np.inf)
-    parts = partial(_parts, X, columns)
+    parts, bits = partial(_parts, X, columns), _may_be_bits(columns, options, count)
     for rows in parts():
         low, high = np.fmin(low, np.fmin.reduce(rows)), np.fmax(high, np.fmax.reduce(rows))
+        bits = bits[are_bits(rows[:, bits]).all(axis=0)]
     if not (np.isfinite(low) & np.isfinite(high)).all():
         raise InputError("X holds infinite numbers, or a column of nothing but NaN; drop them")
     if float(np.maximum(-low, high).max()) > 1e100:
         raise InputError("X holds numbers beyond 1e100, of which no distances can be computed")
     most = min(MOST_ROWS, max(LEAST_ROWS, MOST_NUMBERS // columns.width))
+    own = tuple(int(place) for place in bits if low[place] < high[place])
     if count <= most:
-        return Drawn(X, options, (low, high), parts)
+        return Drawn(X, options, (low, high), parts, own)
     codes = codes_of(options.labels, count, classes)
     rng = np.random.default_rng([options.random_state, 4])
     places = np.sort(rng.choice(count, most, replace=False))
     labels = None if codes is None else codes[places]
-    own = replace(options, labels=labels)
-    return Drawn(some(X, places), own, (low, high), parts, (SAMPLED.format(most, count),))
+    said = (SAMPLED.format(most, count),)
+    return Drawn(some(X, places), replace(options, labels=labels), (low, high), parts, own, said)
+
+
+def _may_be_bits(columns: Columns, options: Options, count: int) -> NDArray[np.intp]:
+    """Columns of a table that are categories if they hold nothing but 0 and 1.
+
+    Of fewer rows than ``1 / (1 - keep)`` nobody can tell that ``keep`` of the new ones will be so.
+    """
+    told = {place for each in blocks_of(options.numeric, columns) for place in each}
+    few = count * (1.0 - options.keep) < 1.0 - 1e-9 or count < FEWEST_BINARY
+    if few or len(columns.shape) > 1 or options.metric == "isotropic":
+        return np.zeros(0, dtype=np.intp)
+    return np.array([place for place in columns.numeric if place not in told], dtype=np.intp)
 
 
 def _parts(X: Any, columns: Columns) -> Iterator[NDArray[Any]]:

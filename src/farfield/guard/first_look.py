@@ -1,29 +1,25 @@
-"""The first part of a quick look: one ball or ellipsoid of every view.
+"""Balls and ellipsoids of rows themselves, in single precision: what a quick look begins with.
 
 Of every view that is a union of balls or ellipsoids, one of them holds most rows of most data. Rows
-that all of these hold are done, by one product of matrices; only the others are compared with every
-ball and every ellipsoid.
+that all of these hold are done, by one product of matrices; what one of them does not hold is
+compared with the others of its view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from farfield.guard.shapes import (
     ROOM,
     Bools,
-    Ellipsoids,
     Floats,
     Shape,
     Singles,
-    Spheres,
-    best,
     limit_of,
     share_of,
 )
@@ -33,80 +29,93 @@ from farfield.guard.views.units import Units
 if TYPE_CHECKING:
     from farfield.guard.covered import Covered
 
-# Places at which views are compared, and the share of them that is worth it.
-PLACES, WORTH = 1000, 0.2
+# Places at which views are compared.
+PLACES = 1000
+# Rows are not centred where that takes at most this share off the radius of any member.
+LITTLE = 1e-3
 
 
 @dataclass(frozen=True)
-class First:
-    """One ball or ellipsoid of every view: ``|A (x - c) - s|^2 <= limit`` for all of them.
+class Members:
+    """Balls and ellipsoids of rows: ``|A (x - c) - s|^2 <= limit`` for each of them.
 
     Attributes:
-        centres: For rows of 4 and of 8 bytes a number c, ``(columns,)``: the same numbers.
+        centres: For rows of 4 and of 8 bytes a number c, ``(columns,)``: the same numbers;
+            ``None`` where they are zero.
         matrix: ``(columns, members * columns)``, A.
         shift: ``(members * columns,)``, s.
         blocks: ``(members * columns, members)`` ones where a number is of a member.
         limits: ``(members,)``, all of them single precision.
     """
 
-    centres: Mapping[int, Singles]
+    centres: Mapping[int, Singles] | None
     matrix: Singles
     shift: Singles
     blocks: Singles
     limits: Singles
 
     @classmethod
-    def of(cls, members: list[Shape], units: Units, low: Floats, high: Floats) -> First:
+    def of(cls, shapes: Sequence[Shape], units: Units, low: Floats, high: Floats) -> Members:
         """Fold the units into members, and all errors into their limits.
 
-        ``A (x - c) - s`` is off by at most ``e = g (|A| b + |s|)``, with b the largest that
-        ``x - c`` can be, so its length is by ``|e|``.
-
         Args:
-            members: In units.
+            shapes: In units.
             units: The units.
             low: ``(columns,)`` no row that is looked at has smaller values.
             high: ``(columns,)``, or larger ones.
         """
-        single = units.mean.numpy().astype(np.float32)
-        centre = single.astype(np.float64)
-        bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
-        turn = np.eye(len(centre)) if units.matrix is None else units.matrix.numpy().T
-        turn = turn / units.unit.numpy()
-        factors = [each.factor @ turn for each in members]
-        moved = units.mean.numpy() - centre
-        shifts = [e.shift + f @ moved for e, f in zip(members, factors, strict=True)]
-        matrix = np.concatenate(factors).T.astype(np.float32, order="C")
-        share, limits = share_of(len(centre), np.float32), []
-        for each, factor, shift in zip(members, factors, shifts, strict=True):
-            error = share * np.linalg.norm(np.abs(factor) @ bounds + np.abs(shift))
-            limits.append(limit_of(each, share, float(error)))
-        return cls(
-            {4: single, 8: centre},
-            matrix,
-            np.concatenate(shifts).astype(np.float32),
-            np.repeat(np.eye(len(members), dtype=np.float32), len(centre), axis=0),
-            np.array(limits, np.float32),
+        middle = units.mean.numpy().astype(np.float32).astype(np.float64)
+        from_zero, centred = (
+            _from(centre, shapes, units, low, high) for centre in (np.zeros_like(middle), middle)
         )
+        if (
+            np.sqrt(np.maximum(from_zero.limits, 0.0))
+            >= (1.0 - LITTLE) * np.sqrt(np.maximum(centred.limits, 0.0))
+        ).all():
+            return replace(from_zero, centres=None)
+        return centred
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Which members hold one row, ``(members,)``, or each of many, ``(rows, members)``."""
-        centred = (rows - self.centres[rows.itemsize]).astype(np.float32, copy=False)
-        found = centred.dot(self.matrix)
+        if self.centres is not None:
+            rows = rows - self.centres[rows.itemsize]
+        found = rows.astype(np.float32, copy=False).dot(self.matrix)
         found -= self.shift
         found *= found
         held: Bools = found.dot(self.blocks) <= self.limits
         return held
 
 
-def first_of(
-    units: Units, sets: list[Spheres | Ellipsoids], places: Floats, low: Floats, high: Floats
-) -> First | None:
-    """One member of each set, if these hold enough of the places where rows could be."""
-    members = [each.shape(best(each, places)) for each in sets]
-    first = First.of(members, units, low, high)
-    held = np.logical_and.reduce(first.hold(units.inputs(torch.from_numpy(places)).numpy()), axis=1)
-    return first if held.mean() >= WORTH else None
+def _from(
+    centre: Floats, shapes: Sequence[Shape], units: Units, low: Floats, high: Floats
+) -> Members:
+    """Members of rows from a centre on, which single precision has.
+
+    ``A (x - c) - s`` is off by at most ``e = g (|A| b + |s|)``, with b the largest that ``x - c``
+    can be, so its length is by ``|e|``.
+    """
+    bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
+    turn = np.eye(len(centre)) if units.matrix is None else units.matrix.numpy().T
+    turn = turn / units.unit.numpy()
+    factors = [each.factor @ turn for each in shapes]
+    moved = units.mean.numpy() - centre
+    shifts = [e.shift + f @ moved for e, f in zip(shapes, factors, strict=True)]
+    share, limits = share_of(len(centre), np.float32), []
+    for each, factor, shift in zip(shapes, factors, shifts, strict=True):
+        error = share * np.linalg.norm(np.abs(factor) @ bounds + np.abs(shift))
+        limits.append(limit_of(each, share, float(error)))
+    return Members(
+        {4: centre.astype(np.float32), 8: centre},
+        np.concatenate(factors).T.astype(np.float32, order="C"),
+        np.concatenate(shifts).astype(np.float32),
+        np.repeat(np.eye(len(shapes), dtype=np.float32), len(centre), axis=0),
+        np.array(limits, np.float32),
+    )
+
+
+def density_of(covered: Covered) -> Density | None:
+    """The view of density, if there is one."""
+    return next((view for view in covered.each_view if isinstance(view, Density)), None)
 
 
 def places_of(covered: Covered) -> Floats:
@@ -115,8 +124,8 @@ def places_of(covered: Covered) -> Floats:
     They are drawn from the mixture, or are as far from the balls' centres as these reach;
     ``L u - s`` is normal for rows of a component.
     """
-    rng, view = np.random.default_rng(0), covered.of_inputs[-1]
-    if isinstance(view, Density):
+    rng, view = np.random.default_rng(0), density_of(covered)
+    if view is not None:
         turned, shifts = view.factors.numpy().transpose(0, 2, 1), view.shifts.numpy()
         drawn = shifts[:, :, None] + rng.normal(size=(*shifts.shape, PLACES // len(shifts) + 1))
         return np.concatenate(list(np.linalg.solve(turned, drawn)), axis=1).T

@@ -23,7 +23,7 @@ from farfield.guard.fit import BATCH, Maker, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.verify import NEW_OUTSIDE, said_of_new
 from farfield.guard.views.balls import Balls
-from farfield.guard.views.categories import Categories
+from farfield.guard.views.categories import Categories, are_bits
 from farfield.guard.views.features import Described
 from farfield.guard.views.ranges import Ranges
 
@@ -79,6 +79,7 @@ def make(
     labels: NDArray[np.int64] | None,
     ends: Ends,
     parts: Parts,
+    bits: Sequence[int] = (),
 ) -> Draft:
     """Fit views, choose among them, set thresholds, and count.
 
@@ -91,6 +92,7 @@ def make(
         labels: Classes of ``rows``, if known.
         ends: The smallest and the largest values of all rows that the user calls training rows.
         parts: Reads all of those.
+        bits: Columns of numbers that are 0 and 1 in all of those.
     """
     unit, known_rows = goal.unit(), _known(maker, rows)
     found, places, synthetic, covered = _cross_fit(maker, rows, known_rows)
@@ -125,6 +127,9 @@ def make(
     # a smaller range still is, and of fewer categories.
     covered.ranges.widen(*ends)
     _widen_categories(covered, parts, maker.columns)
+    _bar_other_bits(
+        covered, [each for each in bits if unseen is None or are_bits(unseen[:, each]).all()]
+    )
     certificate = _certificate(covered, own, goal, maker, data_radius, held_out, unseen, aside)
     training = Coverage(inside=int(_inside(covered, rows, seen).sum()), rows=len(rows))
     notes = said_of_new(covered)
@@ -144,6 +149,22 @@ def _widen_categories(covered: Covered, parts: Parts, columns: Columns) -> None:
                 for start in range(0, len(rows), BATCH)
             )
             covered.views[place] = view.widened(filled, columns.blocks)
+
+
+def _bar_other_bits(covered: Covered, bits: Sequence[int]) -> None:
+    """Put rows outside whose columns of 0 and 1 hold anything else.
+
+    No row that anything was counted by has such a value, so no count is another.
+    """
+    if not bits:
+        return
+    views = covered.each_view
+    for place, view in enumerate(views):
+        if isinstance(view, Categories):
+            covered.views[place] = view.with_bits(bits)
+            return
+    views.insert(len(covered.of_inputs), Categories.of_bits(bits))
+    covered.views = nn.ModuleList(views)
 
 
 def _known(maker: Maker, rows: Floats) -> Described | None:

@@ -63,15 +63,16 @@ class GuardedModel(nn.Module, GuardedProbabilities):
         # Distances first: an exported program has the guard around the model, see ``pt2_file``.
         # By way of the dictionary: torch's own way to a submodule takes as long as a small product.
         covered: Covered = self._modules["covered"]  # type: ignore[assignment]
-        if covered.inner is not None:
-            return self._with_features(x)
-        rest = covered.uncertain(x)
-        if rest is None:
+        screen = covered.screen(x)
+        if screen is None or screen.inner:
+            if covered.inner is not None:
+                return self._with_features(x)
             hot = covered(x)
             logits = _single(self.unguarded(x))
             # Nothing to mix? Never while anything is traced, or the guard would be lost in it.
             plain = not recorded() and _one(hot.detach()) and _numbers(logits)
             return logits if plain else mix_logits(logits, hot)
+        rest = covered.doubted(x, screen)
         logits = _single(self.unguarded(x))
         if not _numbers(logits):
             return mix_logits(logits, covered(x))

@@ -67,26 +67,13 @@ def extend(
     Raises:
         InputError: If the model's outputs are no scores of the certificate's classes.
     """
-    with as_onnx(source) as own:
-        _extend(own, path, covered, columns, certificate, envelope=envelope)
-
-
-def _extend(
-    source: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    covered: Covered,
-    columns: Columns,
-    certificate: Certificate,
-    *,
-    envelope: bool,
-) -> None:
-    """Write an ONNX file again."""
     from onnx import helper
 
-    plain = load_file(source).model
+    with as_onnx(source) as own:
+        plain = load_file(own).model
+        record = _record(own, covered, columns, certificate.classes, envelope=envelope)
     model: Any = type(plain)()
     model.CopyFrom(plain)
-    record = _record(source, covered, columns, certificate.classes, envelope=envelope)
     if covered.inner is not None and record.features is None:
         covered, certificate = without_features(covered, certificate)
         record = record.model_copy(update={"covered": covered_record(covered)})

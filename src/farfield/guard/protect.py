@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ def guard(
     held_out: Any = 0.1,
     labels: Any = None,
     categorical: Categorical | None = None,
+    numeric: Sequence[int | str] = (),
     metric: MetricKind | None = None,
     min_rows: int = MIN_ROWS,
     random_state: int = 0,
@@ -76,7 +77,9 @@ def guard(
             large enough for the likelihood of unseen rows, else for the model's own predictions.
             For a regressor the targets, whose deviation is what the spread grows by.
         categorical: Positions or names of columns of codes, and lists of them for one-hot blocks.
-            Columns of words in a DataFrame are categories in any case.
+            Columns of words in a DataFrame are categories in any case; of columns of 0 and 1 any
+            other value is outside.
+        numeric: Positions or names of columns that are numbers, though ``X`` has only 0 and 1.
         metric: ``"full"``, ``"diagonal"`` or ``"isotropic"``; chosen by the rows if not given,
             isotropic for images.
         min_rows: No mean of fewer rows is stored, so that no row can be read from the guard.
@@ -99,7 +102,7 @@ def guard(
     True
     """
     options = Options(
-        radii, epsilon, keep, held_out, labels, categorical, metric, min_rows, random_state
+        radii, epsilon, keep, held_out, labels, categorical, numeric, metric, min_rows, random_state
     )
     spread = spread_of(model)
     if spread is not None:
@@ -200,6 +203,7 @@ def _made(
         None if known is None else known[kept],
         drawn.ends,
         drawn.parts,
+        drawn.bits,
     )
     notes = (*drawn.notes, *draft.certificate.notes)
     return replace(draft, certificate=draft.certificate.model_copy(update={"notes": notes}))

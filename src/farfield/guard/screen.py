@@ -9,17 +9,18 @@ their principal components.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter, is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.guard.coordinates import Linear, Principal
-from farfield.guard.first_look import WORTH, First, first_of, places_of
+from farfield.guard.first_look import Members, density_of, places_of
 from farfield.guard.shapes import (
     Bools,
     Ellipsoids,
@@ -32,6 +33,7 @@ from farfield.guard.shapes import (
     best,
 )
 from farfield.guard.views.balls import Balls
+from farfield.guard.views.categories import Categories, are_bits
 from farfield.guard.views.density import Density
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
@@ -47,6 +49,8 @@ NARROW = 128
 FURTHEST = 100.0
 # Means and deviations beyond this, or below its inverse, have no squares in single precision.
 LARGEST = 1e15
+# The share of places that balls of principal components must hold to be asked first.
+WORTH = 0.2
 # Numbers that are looked at together, and rows at least.
 STRIP, LEAST_STRIP = 2**17, 64
 # What no quick look is made from.
@@ -77,34 +81,45 @@ class Compared:
         return held
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """Members of which one has to hold rows."""
+
+    members: Members
+
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Whether one holds rows, ``(..., columns)``."""
+        return np.logical_or.reduce(self.members.hold(rows), axis=-1)
+
+
 # Everything that has to hold a row.
 Way = tuple[Compared, ...]
 
 
 @dataclass(frozen=True)
-class Screen:
+class Screen(ABC):
     """The quick look at a covered set.
 
     Attributes:
         ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
             looked at; each ``(columns,)``.
-        first: One ball or ellipsoid of every view, where these hold most rows.
-        whole: All of them; rows are sure by one of several ways.
+        bits: Columns of 0 and 1; ``None`` without any.
+        inner: Whether a view looks at features, too.
     """
 
     ends: Mapping[int, tuple[Singles, Singles]]
-    first: First | None
-    whole: tuple[Way, ...]
+    bits: NDArray[np.intp] | None
+    inner: bool
 
     def certain(self, row: NDArray[Any]) -> bool:
         """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
         low, high = self.ends[row.itemsize]
-        # Bytes are looked through in less time than numpy takes to be asked.
-        if FALSE in (row >= low).tobytes() or FALSE in (row <= high).tobytes():
+        # Bytes are compared in less time than numpy takes to be asked. NaN stays, and is not held.
+        if np.minimum(np.maximum(row, low), high).tobytes() != row.tobytes():
             return False
-        if self.first is not None and FALSE not in self.first.hold(row).tobytes():
-            return True
-        return bool(self._whole(row[None])[0])
+        if self.bits is not None and FALSE in are_bits(row[self.bits]).tobytes():
+            return False
+        return self.holds(row)
 
     def inside(self, rows: NDArray[Any]) -> Bools:
         """Which rows are inside for certain, ``(rows,)``; NaN never is."""
@@ -118,20 +133,72 @@ class Screen:
         low, high = self.ends[rows.itemsize]
         between = rows >= low
         between &= rows <= high
-        held = np.ones(len(rows), dtype=np.bool_)
-        if FALSE in between.tobytes():
-            held[np.flatnonzero(~between.ravel()) // len(low)] = False
-        sure = np.zeros_like(held) if self.first is None else held.copy()
-        if self.first is not None:
-            for member in self.first.hold(rows).T:
-                sure &= member
-        left = np.flatnonzero(held != sure)
-        if len(left):
-            sure[left] = self._whole(rows if len(left) == len(rows) else rows[left])
+        if self.bits is not None:
+            between[:, self.bits] &= are_bits(rows[:, self.bits])
+        if between.all():
+            return self.hold(rows)
+        left = np.flatnonzero(between.all(axis=1))
+        held = np.zeros(len(rows), dtype=np.bool_)
+        held[left] = self.hold(rows[left])
+        return held
+
+    @abstractmethod
+    def holds(self, row: NDArray[Any]) -> bool:
+        """Whether all views hold one row between the ends, ``(columns,)``."""
+
+    @abstractmethod
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Whether all views hold rows between the ends, ``(rows, columns)``."""
+
+
+@final
+@dataclass(frozen=True)
+class NarrowScreen(Screen):
+    """The quick look at rows of few columns, by what they are in single precision.
+
+    Attributes:
+        first: One ball or ellipsoid of every view.
+        others: For each of these all others of its view; ``None`` without any.
+    """
+
+    first: Members
+    others: tuple[OneOf | Compared | None, ...]
+
+    def holds(self, row: NDArray[Any]) -> bool:
+        """Whether all views hold one row."""
+        held = self.first.hold(row)
+        if FALSE not in held.tobytes():
+            return True
+        pairs = zip(held.tolist(), self.others, strict=True)
+        return all(own or (each is not None and bool(each.hold(row))) for own, each in pairs)
+
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Whether all views hold rows."""
+        sure = np.ones(len(rows), dtype=np.bool_)
+        for own, each in zip(self.first.hold(rows).T, self.others, strict=True):
+            left = np.flatnonzero(sure > own)
+            if len(left):
+                sure[left] = False if each is None else each.hold(rows[left])
         return sure
 
-    def _whole(self, rows: NDArray[Any]) -> Bools:
-        """Whether all views hold rows, ``(rows, columns)``, by any of their balls or ellipsoids."""
+
+@final
+@dataclass(frozen=True)
+class WideScreen(Screen):
+    """The quick look at rows of many columns, by their principal components.
+
+    Attributes:
+        whole: Rows are sure by one of several ways.
+    """
+
+    whole: tuple[Way, ...]
+
+    def holds(self, row: NDArray[Any]) -> bool:
+        """Whether all views hold one row."""
+        return bool(self.hold(row[None])[0])
+
+    def hold(self, rows: NDArray[Any]) -> Bools:
+        """Whether all views hold rows, by any of their balls or ellipsoids."""
         held = _all(self.whole[0], rows)
         for way in self.whole[1:]:
             left = np.flatnonzero(~held)
@@ -159,41 +226,69 @@ def screen_of(covered: Covered) -> Screen | None:
     if any(value.is_inference() for value in covered.buffers()):
         return None
     kinds = {type(view) for view in covered.of_inputs}
-    if len(covered.other) or not {Balls, Ranges} <= kinds <= {Balls, Ranges, Neighbours, Density}:
+    known = {Balls, Ranges, Neighbours, Density, Categories}
+    if len(covered.other) or not {Balls, Ranges} <= kinds <= known:
         return None
     if float(covered.ranges.threshold) < 0.0:
         return None
+    bits = None
+    for view in covered.of_inputs:
+        if isinstance(view, Categories):
+            # Without columns of categories these are columns of 0 and 1 alone.
+            bits = view.columns.numpy()
+            if float(view.threshold) < 0.0 or bool(view.unseen.any()):
+                return None
     mean, unit = covered.whitened.mean.numpy(), covered.whitened.unit.numpy()
     if not (np.abs(mean) < LARGEST).all() or not ((unit > 1 / LARGEST) & (unit < LARGEST)).all():
         return None
     low = np.maximum(covered.ranges.low.numpy(), mean - FURTHEST * unit)
     high = np.minimum(covered.ranges.high.numpy(), mean + FURTHEST * unit)
-    first, whole = _looks(covered, low, high)
     ends = {4: _ends(low, high, np.float32), 8: _ends(low, high, np.float64)}
-    return Screen(ends, first, whole)
+    inner = covered.inner is not None
+    if covered.columns <= NARROW and covered.reduced is None:
+        return NarrowScreen(ends, bits, inner, *_members(covered, low, high))
+    return WideScreen(ends, bits, inner, _ways(covered, low, high))
 
 
-def _looks(covered: Covered, low: Floats, high: Floats) -> tuple[First | None, tuple[Way, ...]]:
-    """The first look, and those at everything."""
+def _members(
+    covered: Covered, low: Floats, high: Floats
+) -> tuple[Members, tuple[OneOf | Compared | None, ...]]:
+    """One member of every view, and all others."""
+    units, places = covered.whitened, places_of(covered)
+    own, sets = Linear.of(units, low, high, np.float32), [_balls(covered), *_others(covered)]
+    chosen = [best(each, places) for each in sets]
+    shapes = [each.shape(member) for each, member in zip(sets, chosen, strict=True)]
+    others: list[OneOf | Compared | None] = []
+    for each, member in zip(sets, chosen, strict=True):
+        rest = [each.shape(place) for place in range(each.count) if place != member]
+        if not rest:
+            others.append(None)
+        elif isinstance(each, Spheres):
+            others.append(Compared(own, (_quick(each, own, places),)))
+        else:
+            others.append(OneOf(Members.of(rest, units, low, high)))
+    return Members.of(shapes, units, low, high), tuple(others)
+
+
+def _ways(covered: Covered, low: Floats, high: Floats) -> tuple[Way, ...]:
+    """The looks at everything, of which the quicker one comes first."""
     balls, others, reduced = _balls(covered), _others(covered), covered.reduced
-    narrow, places = covered.columns <= NARROW, places_of(covered)
-    own = Linear.of(covered.whitened, low, high, np.float32 if narrow else np.float64)
+    places = places_of(covered)
+    own = Linear.of(covered.whitened, low, high, np.float64)
     if reduced is None or not others:
-        sets = [balls, *others]
-        first = first_of(covered.whitened, sets, places, low, high) if narrow else None
-        return first, ((Compared(own, tuple(_quick(each, own, places) for each in sets)),),)
+        return ((Compared(own, tuple(_quick(each, own, places) for each in [balls, *others])),),)
     few = Principal.of(reduced, low, high)
     rest = tuple(_quick(each, few, places, few.spread) for each in others)
     exact = (Compared(few, rest), Compared(own, (_quick(balls, own, places),)))
     inner = balls.within(reduced) if covered.whitened.matrix is None else None
     if inner is None or not _worth(inner, covered, places, few.spread):
-        return None, (exact,)
-    return None, ((Compared(few, (*rest, _quick(inner, few, places))),), exact)
+        return (exact,)
+    return ((Compared(few, (*rest, _quick(inner, few, places))),), exact)
 
 
 def _worth(inner: Spheres, covered: Covered, places: Floats, spread: Floats) -> bool:
     """Whether balls of principal components hold many places, which only a density gives."""
-    if not isinstance(covered.of_inputs[-1], Density):
+    if density_of(covered) is None:
         return False
     return bool((inner.levels(places * spread) <= 0.0).any(axis=1).mean() >= WORTH)
 

@@ -49,6 +49,11 @@ class Spheres:
     centres: Floats
     radii: Floats
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.radii)
+
     def levels(self, places: Floats) -> Floats:
         """``|u - c|^2 - r^2``, ``(places, balls)``."""
         constant = np.square(self.centres).sum(axis=1) - np.square(np.maximum(self.radii, 0.0))
@@ -112,6 +117,11 @@ class Ellipsoids:
         )
         return cls(factors, shifts, offsets, float(view.threshold))
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.offsets)
+
     def levels(self, places: Floats) -> Floats:
         """``|L u - s|^2 + o - threshold^2``, ``(places, components)``."""
         turned = np.einsum("nu,kuv->nkv", places, self.factors) - self.shifts
@@ -174,11 +184,11 @@ class QuickSpheres:
         return cls(linear, constant.astype(kind), None if spread is None else spread.astype(kind))
 
     def hold(self, places: Singles) -> Bools:
-        """Whether places, ``(places, units)``, are in one of the balls."""
+        """Whether places, ``(..., units)``, are in one of the balls."""
         places = places if self.spread is None else places / self.spread
         found = places.dot(self.linear)
         found += self.constant
-        held: Bools = np.minimum.reduce(found, axis=1) + squares_of(places) <= 0.0
+        held: Bools = np.minimum.reduce(found, axis=-1) + squares_of(places) <= 0.0
         return held
 
 

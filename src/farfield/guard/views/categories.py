@@ -24,6 +24,8 @@ from farfield.guard.views.view import Floats, Place, Say, View
 TOLERATED = 1e-3
 # With more values than this together, pairs are not counted.
 MOST_VALUES = 1024
+# Values that a reason lists.
+MOST_SAID = 8
 # More values than this are not compared one by one.
 MOST_CATEGORIES = 4096
 
@@ -37,7 +39,7 @@ class Categories(View):
         values: ``(values,)`` what the column holds for it: a code, or 1 in a one-hot block.
         variable: ``(values,)`` the variable that each value belongs to.
         unseen: ``(values, values)`` 1 where two values never occurred together.
-        binary: Columns of one-hot blocks, which hold 0 or 1.
+        binary: Columns that hold 0 or 1: of one-hot blocks, and by themselves.
         weight: What an unknown value adds to the score; the number of variables if not given.
     """
 
@@ -104,6 +106,40 @@ class Categories(View):
         found.set(float(self.threshold), float(self.width))
         return found
 
+    def with_bits(self, columns: Sequence[int]) -> Categories:
+        """Count columns of 0 and 1 as categories too, of which no pair is new.
+
+        Args:
+            columns: Their positions.
+        """
+        binary = torch.cat([self.binary, torch.tensor(columns, dtype=torch.long)])
+        found = Categories(
+            self.places, self.values, self.variable, self.unseen, binary, self.weight
+        )
+        found.set(float(self.threshold), float(self.width))
+        return found
+
+    @classmethod
+    def of_bits(cls, columns: Sequence[int]) -> Categories:
+        """Columns of 0 and 1, any other value of which is outside with ``d >= 1``."""
+        first = torch.tensor(columns[:1])
+        found = cls(
+            first.repeat(2),
+            torch.tensor([0.0, 1.0]),
+            torch.zeros(2, dtype=torch.long),
+            torch.zeros(2, 2),
+            torch.tensor(columns[1:], dtype=torch.long),
+        )
+        # Well inside by this view: never the one that a row comes closest in.
+        found.set(100.0, cls.floor)
+        found.bar_new()
+        return found
+
+    @property
+    def columns(self) -> Tensor:
+        """The columns that it looks at."""
+        return torch.cat([self.places, self.binary]).unique()
+
     @property
     def count(self) -> int:
         """Number of variables."""
@@ -150,7 +186,10 @@ class Categories(View):
         said = say(column, float(place.rows[0, column]))
         own = self.variable[self.places == column]
         if len(own) == 0 or bool(self._unknown(held)[0, own[0]] > 0):
-            return f"{said} is a category that no training row had"
+            known = self.values[self.places == column].tolist() or [0.0, 1.0]
+            some = ", ".join(say(column, each).rpartition(" = ")[2] for each in known[:MOST_SAID])
+            more = ", ..." if len(known) > MOST_SAID else ""
+            return f"{said} is a category that no training row had; they had {some}{more}"
         pairs = torch.nonzero(self.unseen * held[0][:, None] * held[0])
         first = [each for each in pairs.tolist() if int(self.places[each[0]]) == column][:1]
         if not first:
@@ -165,7 +204,7 @@ class Categories(View):
         return ((held @ member) != 1.0).to(torch.float64)
 
     def _neither(self, rows: Tensor) -> Tensor:
-        """``(rows, binary)``: 1 where a column of a one-hot block holds neither 0 nor 1."""
+        """``(rows, binary)``: 1 where a column of 0 and 1 holds neither."""
         own = rows.index_select(1, self.binary)
         apart = torch.minimum(own.abs(), (own - 1.0).abs()) > TOLERATED
         return apart.to(torch.float64)
@@ -248,3 +287,9 @@ def occurring(rows: Floats, blocks: Sequence[Sequence[int]]) -> Occurring:
 def _near(values: Any, known: Any) -> NDArray[np.bool_]:
     near: NDArray[np.bool_] = np.abs(values - known) <= TOLERATED
     return near
+
+
+def are_bits(values: Any) -> NDArray[np.bool_]:
+    """Which values are 0 or 1."""
+    found: NDArray[np.bool_] = (values == 0) | (values == 1)
+    return found
