@@ -86,3 +86,15 @@ def test_regressors_without_deviations_are_refused(moons, tmp_path):
                 safe.certificate,
                 envelope=envelope,
             )
+
+
+def test_what_is_no_number_has_no_mean_and_no_end_to_its_deviation(data):
+    X, y = data[0][:80], data[1][:80]
+    process = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
+    safe = guard(process, X)
+    rows = np.array([[0.0, 0.0], [np.nan, 0.0], [np.inf, 0.0], [1e300, 0.0]])
+    mean, std = safe.predict(rows, return_std=True)
+    assert mean[0] == process.predict(rows[:1])[0]
+    assert np.isnan(mean[1:]).all()
+    assert np.isinf(std[1:]).all()
+    assert [len(each) for each in safe.predict(rows[:0], return_std=True)] == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -80,9 +81,6 @@ class GuardedFunction(GuardedProbabilities):
 def answers(predict: Predict, X: Any, values: NDArray[Any], classes: int) -> NDArray[Any]:
     """A function's own probabilities, ``(rows, classes)``; NaN for rows that it cannot take.
 
-    Rows with values that are no numbers are only shown to a function that was made with such rows;
-    if one fails on values beyond single precision, those rows are left out too.
-
     Args:
         predict: The function.
         X: What it is shown.
@@ -92,14 +90,31 @@ def answers(predict: Predict, X: Any, values: NDArray[Any], classes: int) -> NDA
     Raises:
         InputError: If the function does not return probabilities.
     """
+    return of_able(lambda x, n: as_distributions(predict(x), n, classes), X, values, classes)
+
+
+def of_able(
+    ask: Callable[[Any, int], NDArray[Any]], X: Any, values: NDArray[Any], width: int
+) -> NDArray[Any]:
+    """What a function says of rows, ``(rows, width)``; NaN for those that it cannot take.
+
+    Rows with values that are no numbers are only shown to a function that was made with such rows;
+    if one fails on values beyond single precision, those rows are left out too.
+
+    Args:
+        ask: The function, of rows and how many there are.
+        X: What it is shown.
+        values: ``(rows, columns)`` the same, read as numbers.
+        width: Numbers for each row.
+    """
     if len(values) == 0:
-        return np.zeros((0, classes))
+        return np.zeros((0, width))
     infinite = np.isinf(values)
     able = np.ones(len(values), dtype=np.bool_)
     if infinite.any():
         able = np.asarray(~infinite.any(axis=1))
     try:
-        return _called(predict, X, able, classes)
+        return _asked(ask, X, able, width)
     except InputError:
         raise
     except Exception:
@@ -108,16 +123,17 @@ def answers(predict: Predict, X: Any, values: NDArray[Any], classes: int) -> NDA
         fewer = np.asarray(usual.all(axis=1))
         if bool((fewer == able).all()):
             raise
-        return _called(predict, X, fewer, classes)
+        return _asked(ask, X, fewer, width)
 
 
-def _called(predict: Predict, X: Any, able: NDArray[np.bool_], classes: int) -> NDArray[Any]:
+def _asked(
+    ask: Callable[[Any, int], NDArray[Any]], X: Any, able: NDArray[np.bool_], width: int
+) -> NDArray[Any]:
     if not able.any():
-        return np.full((len(able), classes), np.nan)
+        return np.full((len(able), width), np.nan)
     if able.all():
-        return as_distributions(predict(X), len(able), classes)
-    some = X.loc[able] if hasattr(X, "loc") else np.asarray(X)[able]
-    own = as_distributions(predict(some), int(able.sum()), classes)
-    whole = np.full((len(able), own.shape[1]), np.nan, dtype=own.dtype)
+        return ask(X, len(able))
+    own = ask(X.loc[able] if hasattr(X, "loc") else np.asarray(X)[able], int(able.sum()))
+    whole = np.full((len(able), *own.shape[1:]), np.nan, dtype=own.dtype)
     whole[able] = own
     return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from farfield.data.columns import Categorical, Columns, read_columns
 from farfield.distributions import as_distributions
 from farfield.errors import CaptureError, InputError
+from farfield.graph.models import capture
 from farfield.guard.drawn import MIN_ROWS, Drawn, Options, codes_of, draw, some
 from farfield.guard.fit import Maker
 from farfield.guard.function import GuardedFunction
@@ -211,6 +213,8 @@ def _made(
 
 def _take_up(model: Any, X: Any) -> Held | Predict:
     """A module, or a function of rows that returns probabilities."""
+    if isinstance(model, str | os.PathLike):
+        model = capture(model)
     predict = predictor(model)
     if predict is not None and (predict is model or _holds_words(X)):
         return predict

@@ -17,6 +17,7 @@ from farfield.data.columns import Columns
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import Covered
+from farfield.guard.function import of_able
 from farfield.guard.guarded import Guarded
 
 Floats = NDArray[np.float64]
@@ -39,12 +40,16 @@ class GuardedRegressor(Guarded):
         self.covered, self.columns, self.certificate = covered, columns, certificate
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Means, ``(rows,)``, which are the model's own; with ``return_std`` deviations too."""
-        mean, own = self.spread(X)
+        """Means, ``(rows,)``, which are the model's own; with ``return_std`` deviations too.
+
+        A mean that the model cannot tell is NaN, and its deviation infinite.
+        """
+        both = of_able(lambda x, _: np.stack(self.spread(x), axis=1), X, self.columns.look(X), 2)
+        mean, own = both[:, 0], both[:, 1]
         if not return_std:
             return mean
         beyond = self.certificate.spread * np.maximum(self.distance(X), 0.0)
-        own = np.asarray(own)
+        own = np.where(np.isnan(own), np.inf, own)
         return mean, np.where(beyond > 0, np.hypot(own, beyond), own)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -89,7 +89,8 @@ class OneOf:
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Whether one holds rows, ``(..., columns)``."""
-        return np.logical_or.reduce(self.members.hold(rows), axis=-1)
+        held: Bools = np.logical_or.reduce(self.members.hold(rows), axis=-1)
+        return held
 
 
 # Everything that has to hold a row.
