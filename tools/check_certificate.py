@@ -81,6 +81,9 @@ def numeric_columns(covered, numbers):
 
 def prove(certificate, covered, numbers):
     """Recompute R and T from the numbers, and compare them with what the certificate says."""
+    kinds = {"classification": certificate["classes"] > 1, "regression": certificate["classes"] < 1}
+    if certificate["format"] != 2 or not kinds.get(certificate["task"]):
+        raise BrokenPromise("the certificate is of no kind that is known here")
     for name, values in numbers.items():
         fine = values.dtype == np.float64 and (name == "fill" or np.isfinite(values).all())
         if values.dtype.kind == "f" and not fine:
@@ -97,11 +100,10 @@ def prove(certificate, covered, numbers):
     found = [(name, float(v["threshold"]), float(v["width"])) for name, v in views.items()]
     if [(v["name"], v["threshold"], v["width"]) for v in certificate["views"]] != found:
         raise BrokenPromise("the views are not those of the certificate, or calibrated otherwise")
-    h, share = float(numbers["unit"]), 1 / max(1, certificate["classes"])
-    temperature = 1 + 1 / h**2
+    h, epsilon = float(numbers["unit"]), certificate["epsilon"]
+    temperature, share = 1 + 1 / h**2, 1 / max(1, certificate["classes"])
     same("h", certificate["unit"], h)
     same("the temperature", certificate["temperature"], temperature)
-    epsilon = certificate["epsilon"]
     if certificate["task"] == "classification" and not temperature * epsilon >= 1 - share:
         raise BrokenPromise(f"T = {temperature:.6g} at d = 1 allows more than 1/K + {epsilon:g}")
     radius, own = certificate["radius"], proven_radius(covered, numbers)
@@ -177,7 +179,7 @@ def attack(certificate, covered, numbers, graph, radius):
     least = float(d[beyond].min())
     if not least >= 1 - 1e-6:
         raise BrokenPromise(f"d is only {least:.6g} at a point beyond R")
-    if certificate["task"] != "classification":
+    if certificate["task"] != "classification" and graph is None:
         return least, 0.0
     share = 1 / certificate["classes"]
     allowed = share + (1 - share) / (1 + (d / float(numbers["unit"])) ** 2)
@@ -211,8 +213,7 @@ def run_graph(classes, graph, rows):
         certain = np.tile(np.arange(classes) == top, (len(rows), 1))
         certain = certain.astype(np.float32 if record["element"] == 1 else np.float64)
         certain = certain[:, -1:] if single else certain
-        if logits:
-            certain = (2 * certain - 1) * certain.dtype.type(3e38)
+        certain = (2 * certain - 1) * certain.dtype.type(3e38) if logits else certain
         values = {**graph["tensors"], **fed, own: certain}
         with np.errstate(all="ignore"):
             for node in nodes:
@@ -287,8 +288,7 @@ def main():
         radius, temperature = prove(certificate, covered, numbers)
         least, most = attack(certificate, covered, numbers, graph, radius)
     except Exception as error:  # whatever a damaged file leads to, it proves nothing
-        known = isinstance(error, BrokenPromise)
-        print(f"FAIL: {error if known else f'the file is damaged ({error!r})'}")
+        print(f"FAIL: {error if isinstance(error, BrokenPromise) else f'damaged file ({error!r})'}")
         return 1
     print(f"PASS: T >= {temperature:.6g} wherever d >= 1, which holds from R = {radius:.6g} on.")
     print(f"Attacked beyond R: d was at least {least:.6g}, no probability above {most:.6g}.")

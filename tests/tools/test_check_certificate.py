@@ -160,6 +160,21 @@ STRONGER = {
 }
 
 
+# ONNX files hold probabilities of classes; of a regressor nothing but numbers is written.
+OTHER_KINDS = [
+    ("numbers.safetensors", {"task": "regression"}),
+    ("numbers.safetensors", {"task": "other"}),
+    ("numbers.safetensors", {"format": 3}),
+    ("numbers.onnx", {"task": "regression", "classes": 0}),
+]
+
+
+@pytest.mark.parametrize(("name", "changed"), OTHER_KINDS)
+def test_a_promise_of_another_kind_fails(checker, folder, tmp_path, name, changed):
+    path = rewritten(folder / name, tmp_path, lambda certificate, _: certificate.update(changed))
+    assert fails(checker, path)
+
+
 @pytest.mark.parametrize("name", ["numbers.safetensors", *INNER])
 def test_a_claim_that_was_made_stronger_fails(checker, folder, tmp_path, name):
     for field, factor in STRONGER.items():
