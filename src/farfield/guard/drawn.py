@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from farfield.data.columns import Categorical, Columns, blocks_of
-from farfield.data.layout import FEWEST_BINARY
 from farfield.errors import InputError
 from farfield.guard.make import Ends, Parts
 from farfield.guard.views.categories import are_bits
@@ -111,7 +110,7 @@ def _may_be_bits(columns: Columns, options: Options, count: int) -> NDArray[np.i
     Of fewer rows than ``1 / (1 - keep)`` nobody can tell that ``keep`` of the new ones will be so.
     """
     told = {place for each in blocks_of(options.numeric, columns) for place in each}
-    few = count * (1.0 - options.keep) < 1.0 - 1e-9 or count < FEWEST_BINARY
+    few = count * (1.0 - options.keep) < 1.0 - 1e-9
     if few or len(columns.shape) > 1 or options.metric == "isotropic":
         return np.zeros(0, dtype=np.intp)
     return np.array([place for place in columns.numeric if place not in told], dtype=np.intp)
