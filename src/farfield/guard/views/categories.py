@@ -138,7 +138,8 @@ class Categories(View):
     @property
     def columns(self) -> Tensor:
         """The columns that it looks at."""
-        return torch.cat([self.places, self.binary]).unique()
+        found: Tensor = torch.cat([self.places, self.binary]).unique()
+        return found
 
     @property
     def count(self) -> int:
