@@ -33,7 +33,7 @@ _PUBLIC = {
     "farfield.evaluate": ("SmallestFlip",),
     "farfield.exact": (
         "Assumptions", "BlindArcs", "BlindOrthants", "Box", "FarField", "FirstReaching", "Line",
-        "Lines", "Monotonicity", "Plane", "Region", "SureFrom", "along", "at_infinity",
+        "Lines", "Monotonicity", "Passes", "Plane", "Region", "SureFrom", "along", "at_infinity",
         "blind_arcs", "blind_orthants", "check_monotonicity", "first_reaching", "iterate_pieces",
         "linearize", "slice_plane",
     ),
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from farfield.exact import Line as Line
     from farfield.exact import Lines as Lines
     from farfield.exact import Monotonicity as Monotonicity
+    from farfield.exact import Passes as Passes
     from farfield.exact import Plane as Plane
     from farfield.exact import Region as Region
     from farfield.exact import SureFrom as SureFrom

@@ -6,6 +6,7 @@ from farfield.exact.local.assumptions import Assumptions
 from farfield.exact.local.monotonicity import Monotonicity, check_monotonicity
 from farfield.exact.local.region import Region, linearize
 from farfield.exact.orthants import BlindOrthants, blind_orthants
+from farfield.exact.passes import Passes
 from farfield.exact.planar.arcs import BlindArcs, blind_arcs
 from farfield.exact.planar.plane import Plane, slice_plane
 from farfield.exact.ray.box import Box
@@ -24,6 +25,7 @@ __all__ = [
     "Line",
     "Lines",
     "Monotonicity",
+    "Passes",
     "Plane",
     "Region",
     "SureFrom",

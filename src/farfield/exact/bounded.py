@@ -48,10 +48,14 @@ class BoundedGerm(Germ):
         """The bounds as ``(2, rays, ...)``."""
         return self.error.reshape(2, -1, *self.error.shape[1:])
 
-    @classmethod
-    def of_pairs(cls, pair: Tensor, error: Tensor) -> BoundedGerm:
+    @staticmethod
+    def of_pairs(pair: Tensor, error: Tensor) -> BoundedGerm:
         """Make a germ of two ``(2, rays, ...)`` tensors."""
-        return cls(pair.flatten(0, 1), error.flatten(0, 1))
+        return BoundedGerm(pair.flatten(0, 1), error.flatten(0, 1))
+
+    def collapsed(self) -> BoundedGerm:
+        """The same value with a single float for each number."""
+        return self
 
 
 def gamma(terms: int) -> float:
@@ -337,4 +341,4 @@ def _rows(value: BoundedGerm, sign: int) -> Tensor:
 def _bounded(value: Germ) -> BoundedGerm:
     if not isinstance(value, BoundedGerm):
         raise TypeError("a germ without bounds in a walk with bounds")
-    return value
+    return value.collapsed()

@@ -11,7 +11,7 @@ from torch import Tensor
 from farfield.exact.far_field import FarField
 from farfield.exact.integers import Integers, quotient
 from farfield.exact.leads import SLACK
-from farfield.exact.matrix import BudgetSpent, ExactBudget, Matrix
+from farfield.exact.matrix import ExactBudget, Matrix
 from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
 from farfield.graph.network import InstanceGroup, Network
 
@@ -46,27 +46,31 @@ def winner_proven(
 def settle_exactly(
     network: Network,
     far: FarField,
-    undecided: Tensor,
-    origins: Tensor,
-    directions: Tensor,
-    seconds: float,
+    group: InstanceGroup,
+    index: int,
+    given: tuple[Tensor, Tensor],
+    budget: ExactBudget,
 ) -> None:
-    """Recompute the unproven rays in rational arithmetic, as far as the time reaches."""
+    """Recompute the unproven rays of an instance in rational arithmetic.
+
+    Args:
+        network: The network.
+        far: Where the results go.
+        group: The group of the instance.
+        index: Its place among the members.
+        given: Directions, then origins.
+        budget: Runs out on networks that are too large.
+
+    Raises:
+        BudgetSpent: If it does.
+    """
     if far.certified is None:
         raise ValueError("the far field was not computed with bounds")
-    left = ExactBudget(seconds)
-    for group in network.groups:
-        for index, member in enumerate(group.members):
-            open_rays = torch.nonzero(~far.certified[member]).flatten()
-            matrices: dict[tuple[int, int], Matrix] = {}
-            size = max(1, min(BLOCK, WIDE // group.program.width))
-            for block in open_rays.split(size) if len(open_rays) else ():
-                try:
-                    pair = torch.cat([_pick(directions, block), _pick(origins, block)])
-                    exact = _Exact(network, far, undecided, group, index, matrices, left)
-                    exact.settle(block, pair)
-                except BudgetSpent:
-                    return
+    open_rays = torch.nonzero(~far.certified[group.members[index]]).flatten()
+    size = max(1, min(BLOCK, WIDE // group.program.width))
+    exact = _Exact(network, far, far.undecided, group, index, {}, budget)
+    for block in open_rays.split(size) if len(open_rays) else ():
+        exact.settle(block, torch.cat([pick(rows, block) for rows in given]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ class _Exact:
         _write(self.far, member, rays, germs, value, domain, undecided)
 
 
-def _pick(rows: Tensor, rays: Tensor) -> Tensor:
+def pick(rows: Tensor, rays: Tensor) -> Tensor:
+    """Rows of some rays; one row stands for all."""
     return rows[rays] if len(rows) > 1 else rows.expand(len(rays), *rows.shape[1:])
 
 

@@ -18,6 +18,7 @@ from farfield.errors import InputError, NumericalOverflow, UndecidedLimit
 from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ, GermDomain
+from farfield.exact.passes import Passes, seconds_of
 from farfield.exact.series.far import series_far_field
 from farfield.exact.series.proving import prove
 from farfield.exact.series.walk import grows
@@ -38,7 +39,7 @@ def at_infinity(
     direction: Any,
     certify: bool = False,
     *,
-    budget: float = 10.0,
+    budget: float | Passes = 10.0,
     undecided: Literal["raise", "mark"] = "raise",
 ) -> FarField:
     """Evaluate a network infinitely far out on rays ``origin + t * direction``.
@@ -49,11 +50,12 @@ def at_infinity(
         network: From :func:`farfield.capture`.
         origin: ``(rays, *input)`` or one row for all rays.
         direction: ``(rays, *input)`` or one row for all rays; not zero.
-        certify: Prove every decision, in floating point with error bounds or else in rational
-            arithmetic, which networks with growth orders do not have; what can be proven is told
-            in ``certified``. Needs a float64 network.
-        budget: How many seconds to spend at most on what floating point cannot decide; what is
-            not proven by then is reported as not certified. Zero: floating point alone.
+        certify: Prove every decision, in floating point with error bounds, then in sums of more
+            and more floats, then in exact arithmetic; networks with growth orders have the first
+            step alone. What can be proven is told in ``certified``. Needs a float64 network.
+        budget: How many seconds to spend at most on what single floats cannot decide, or how
+            many forward passes for each ray, :class:`farfield.Passes`; what is not proven by then
+            is reported as not certified. Zero: single floats alone.
         undecided: What to do with rays on which several limits are possible: a jump that is
             approached from an unknown side, neighbours that tie for the last place. ``"mark"``
             tells them in ``undecided``; their numbers are one of those possible, or, of
@@ -84,9 +86,8 @@ def at_infinity(
         )
     if undecided not in ("raise", "mark"):
         raise InputError(f"undecided must be 'raise' or 'mark', got {undecided!r}")
-    if not budget >= 0:
-        raise InputError(f"budget must be a number of seconds, zero or more; got {budget}")
     rays = max(origins.shape[0], directions.shape[0])
+    seconds = seconds_of(budget, network, rays)
     keep_memory()
     kinds = [_kind(group) for group in network.groups]
     if any(growing for growing, _ in kinds):
@@ -96,9 +97,9 @@ def at_infinity(
     with torch.no_grad():
         far = _walked(network, [sided for _, sided in kinds], (origins, directions), certify)
         if certify:
-            from farfield.exact.certify import settle_exactly
+            from farfield.exact.ladder import climb
 
-            settle_exactly(network, far, far.undecided, origins, directions, budget)
+            climb(network, far, origins, directions, seconds)
         if undecided == "raise" and bool(far.undecided.any()):
             _raise_undecided(network, far.undecided)
         far.reach.masked_fill_(far.asymptotic, torch.inf)

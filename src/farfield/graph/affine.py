@@ -381,14 +381,19 @@ def _reduced(shape: Sequence[int], dims: Sequence[int] | int | None) -> int:
 def total(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: Any) -> V:
     """Sum over dimensions."""
     terms = _reduced(value.shape, dims)
-    return domain.affine(Affine(lambda t: t.sum(dims, keepdim), terms=terms), value)
+    return domain.affine(Affine(lambda t: t.sum(dims, keepdim), terms=terms, divisor=1), value)
 
 
 @rule(aten.mean.dim, kind="affine")
 def mean(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False, **_: Any) -> V:
     """Mean over dimensions."""
-    terms = _reduced(value.shape, dims)
-    return domain.affine(Affine(lambda t: t.mean(dims, keepdim), terms=terms, averages=True), value)
+    count = _reduced(value.shape, dims)
+    operation = Affine(lambda t: t.mean(dims, keepdim), terms=count, averages=True, divisor=count)
+    return domain.affine(operation, value)
+
+
+def _listed(sizes: Any) -> list[Any]:
+    return list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
 
 
 def _average_pool(target: Any, dims: int) -> None:
@@ -405,8 +410,12 @@ def _average_pool(target: Any, dims: int) -> None:
         sizes = kernel if len(kernel) == dims else kernel * dims
         options = [stride, padding, ceil_mode, count_include_pad]
         options += [] if divisor_override is None else [divisor_override]
+        whole = not ceil_mode and (count_include_pad or not any(_listed(padding)))
         operation = Affine(
-            lambda t: target(t, kernel, *options), terms=math.prod(sizes), averages=True
+            lambda t: target(t, kernel, *options),
+            terms=math.prod(sizes),
+            averages=True,
+            divisor=divisor_override or (math.prod(sizes) if whole else None),
         )
         return domain.affine(operation, value)
 
@@ -416,8 +425,16 @@ def _average_pool(target: Any, dims: int) -> None:
 
 def _adaptive_average_pool(target: Any, dims: int) -> None:
     def lower(domain: Domain[V], value: Any, output: Any) -> V:
-        terms = math.prod(value.shape[-dims:])
-        return domain.affine(Affine(lambda t: target(t, output), terms=terms, averages=True), value)
+        sizes = value.shape[-dims:]
+        goals = _listed(output) if len(_listed(output)) == dims else _listed(output) * dims
+        even = all(goal and size % goal == 0 for size, goal in zip(sizes, goals, strict=True))
+        operation = Affine(
+            lambda t: target(t, output),
+            terms=math.prod(sizes),
+            averages=True,
+            divisor=math.prod(sizes) // math.prod(goals) if even else None,
+        )
+        return domain.affine(operation, value)
 
     RULES[target] = Rule("affine", lower, "mean over windows that fit the output")
 

@@ -71,6 +71,8 @@ class Affine:
         averages: The matrix holds reciprocals of whole numbers (a mean), not floats.
         magnitude: ``|function|`` where that is not ``function`` with ``|weights|``.
         adds: 1 if two values are added element by element, -1 if subtracted, else 0.
+        divisor: Where there are no weights and outputs are known to be sums of inputs over one
+            whole number, that number.
     """
 
     function: Callable[..., Tensor]
@@ -80,6 +82,7 @@ class Affine:
     averages: bool = False
     magnitude: Callable[..., Tensor] | None = None
     adds: Literal[-1, 0, 1] = 0
+    divisor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
