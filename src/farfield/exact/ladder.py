@@ -8,7 +8,9 @@ than the numbers around it looks like a tie, which no precision ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -20,11 +22,20 @@ from farfield.exact.germ import Germ
 from farfield.exact.leads import SLACK
 from farfield.exact.matrix import BudgetSpent, ExactBudget
 from farfield.exact.sides import approached_jump
-from farfield.exact.sliced import LostRays, SlicedDomain, SlicedGerm, error_of, floats_of
+from farfield.exact.sliced import (
+    LostRays,
+    SlicedDomain,
+    SlicedGerm,
+    collapsed,
+    error_of,
+    floats_of,
+)
 from farfield.exact.slices import SlicedWeight, add_up, sum_error
+from farfield.exact.ties import TieDomain, prove_ties
 from farfield.graph.network import InstanceGroup, Network, chunks
 from farfield.graph.program import walk
 
+D = TypeVar("D", bound=SlicedDomain)
 # More slices than these are never of use: their bounds are at 2**-300.
 MOST_SLICES = 12
 # Networks with fewer weights, and fewer numbers in every layer, are small.
@@ -32,6 +43,9 @@ SMALL = 1 << 11
 # Errors so much smaller than the numbers around them leave only ties open.
 TIE = 2.0**-64
 BITS = 22
+# Bits to spare when the next rung is chosen, and slices to add when a tie was none.
+SPARE = 40
+MORE = 3
 
 
 def climb(
@@ -50,7 +64,9 @@ def climb(
             small = group.parameters <= SMALL * len(group.members) and group.program.width <= SMALL
             plain = approached_jump(group.program, group.instance(0)) is None
             for index in range(len(group.members)):
-                climber = _Climber(network, far, group, index, (directions, origins), budget)
+                weights = group.instance(index)
+                given = (directions, origins)
+                climber = _Climber(network, far, group, index, weights, given, budget)
                 if not small and plain and far.shares is None:
                     climber.climb()
                 climber.settle_exactly()
@@ -66,6 +82,7 @@ class _Climber:
     far: FarField
     group: InstanceGroup
     index: int
+    constants: Mapping[str, Tensor]
     given: tuple[Tensor, Tensor]
     budget: ExactBudget
 
@@ -81,71 +98,133 @@ class _Climber:
         settle_exactly(self.network, self.far, self.group, self.index, self.given, self.budget)
 
     def climb(self) -> None:
-        """Go from rung to rung until nothing is open that precision could close."""
+        """Go from rung to rung until nothing is open that slices or residues could close."""
         rays, slices = self.open_rays, 1
-        while len(rays) and slices <= MOST_SLICES:
-            needs = self._walk_all(rays, slices)
-            rays = rays[needs > slices]
-            needs = needs[needs > slices]
-            slices = int(needs.min()) if len(needs) else MOST_SLICES + 1
+        needs = torch.ones_like(rays)
+        while len(rays):
+            slices = int(needs.min())
+            here = needs == slices
+            found = self._walk_all(rays[here], slices)
+            ties = found == slices
+            if bool(ties.any()):
+                found[ties] = self._prove_ties(rays[here][ties], slices)
+            needs[here] = found
+            rays, needs = (each[(needs > 0) & (needs <= MOST_SLICES)] for each in (rays, needs))
 
     def _walk_all(self, rays: Tensor, slices: int) -> Tensor:
-        """``(rays,)`` how many slices each ray needs next; 0 if it is proven, or cannot be."""
-        weights: dict[int, SlicedWeight] = {}
-        constants = self.group.instance(self.index)
-        magnitudes = Magnitudes(list(constants.values()))
+        """``(rays,)`` how many slices each ray needs next.
+
+        0 if it is proven or cannot be, and as many as it had where a tie is suspected.
+        """
         needs = []
-        for part in chunks(len(rays), self.group, factor=4 * len(self.group.members)):
-            some = rays[part]
-            pair = torch.cat([pick(rows, some) for rows in self.given])
-            domain = SlicedDomain(len(some), pair, magnitudes, slices, weights, self.budget)
-            start = SlicedGerm(pair, torch.zeros_like(pair))
+        for some, pair, domain in self._walks(SlicedDomain, rays, slices):
             try:
-                out = walk(self.group.program, domain, start, constants)
+                out = walk(self.group.program, domain, start_of(pair), self.constants)
             except LostRays:
                 needs.append(self._needed(domain))
                 continue
-            proven = self._store(some, out, domain)
-            needs.append(torch.where(proven, 0, self._needed(domain)))
+            verdict = _Verdict.of(self.network, out, domain)
+            self._store(some, verdict, domain, verdict.proven)
+            needs.append(torch.where(verdict.proven, 0, self._needed(domain)))
         return torch.cat(needs)
 
+    def _prove_ties(self, rays: Tensor, slices: int) -> Tensor:
+        """``(rays,)`` 0 for those with ties that are proven, more slices for all others."""
+        needs = []
+        for some, pair, domain in self._walks(TieDomain, rays, slices):
+            domain.begin()
+            proven = torch.zeros_like(domain.certain)
+            try:
+                out = walk(self.group.program, domain, start_of(pair), self.constants)
+                verdict = _Verdict.of(self.network, out, domain)
+                proven = verdict.proven & prove_ties(
+                    self.network,
+                    self.group.program,
+                    self.constants,
+                    pair,
+                    domain,
+                    verdict.winner,
+                    self.budget,
+                )
+                self._store(some, verdict, domain, proven)
+            except LostRays:
+                pass
+            needs.append(torch.where(proven, 0, slices + MORE))
+        return torch.cat(needs)
+
+    def _walks(
+        self, kind: type[D], rays: Tensor, slices: int
+    ) -> Iterator[tuple[Tensor, Tensor, D]]:
+        """Chunks of rays, and what walks them."""
+        weights: dict[int, SlicedWeight] = {}
+        magnitudes = Magnitudes(list(self.constants.values()))
+        for part in chunks(len(rays), self.group, factor=4):
+            some = rays[part]
+            pair = torch.cat([pick(rows, some) for rows in self.given])
+            yield some, pair, kind(len(some), pair, magnitudes, slices, weights, self.budget)
+
     def _needed(self, domain: SlicedDomain) -> Tensor:
-        """Guess how many slices a lost ray needs; 0 where more would not help.
+        """Guess how many slices a lost ray needs.
 
         So many bits were spent on the way to the place where it was lost; the rest of the way
-        takes as many again in proportion.
+        takes as many again in proportion. 0 where more slices are of no use.
         """
         depth = domain.lost.double() / max(1, len(self.group.program.steps))
         spent = 53 + BITS * domain.slices + torch.log2(domain.doubt.clamp(2.0**-200, 2.0**20))
-        bits = spent / depth.clamp(min=0.05).clamp(max=1.0) + 40
+        bits = spent / depth.clamp(0.05, 1.0) + SPARE
         slices = torch.ceil((bits - 53) / BITS).clamp(domain.slices + 1, MOST_SLICES)
-        hopeless = (domain.lost == 0) | (domain.doubt < TIE)
         if domain.slices >= MOST_SLICES:
-            hopeless = torch.ones_like(hopeless)
-        return torch.where(hopeless, 0, slices.to(torch.int64))
+            slices = torch.zeros_like(slices)
+        slices = torch.where(domain.doubt < TIE, domain.slices, slices)
+        return torch.where(domain.certain | (domain.lost > 0), slices, 0).to(torch.int64)
 
-    def _store(self, rays: Tensor, out: Germ, domain: SlicedDomain) -> Tensor:
-        """Write what is proven; the result says which rays are."""
+    def _store(self, rays: Tensor, verdict: _Verdict, domain: SlicedDomain, proven: Tensor) -> None:
+        """Write what is proven."""
         far, member = self.far, self.group.members[self.index]
         if far.certified is None or far.relative is None or far.reach_bounds is None:
             raise ValueError("the far field was not computed with bounds")
-        floats = [_classes(self.network, part) for part in floats_of(out)]
-        errors = _classes(self.network, error_of(out))
-        first = _winner(floats[0])
-        winner = _winner(_relative(floats, errors, first)[0])
-        relative, error = _relative(floats, errors, winner)
-        settled = (winner == _winner(relative))[:, 0] & winner_proven(*relative, *error)
-        finite = torch.isfinite(torch.stack([*floats, errors])).all(dim=0).all(dim=-1).all(dim=0)
-        proven = domain.certain & settled & finite
         where = rays[proven]
-        far.slope[member, where], far.intercept[member, where] = floats[0][:, proven]
-        far.relative[:, member, where] = relative[:, proven]
-        far.leading[member, where] = (relative[0] == 0)[proven]
+        far.slope[member, where], far.intercept[member, where] = verdict.germs[:, proven]
+        far.relative[:, member, where] = verdict.relative[:, proven]
+        far.leading[member, where] = (verdict.relative[0] == 0)[proven]
         far.reach[member, where] = domain.reach[proven]
         far.reach_bounds[:, member, where] = domain.enclosure[:, proven]
         far.asymptotic[member, where] = domain.asymptotic[proven]
         far.certified[member, where] = True
-        return proven
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a walk in slices says about logits, each ``(2, rays, classes)``."""
+
+    germs: Tensor
+    relative: Tensor
+    winner: Tensor
+    proven: Tensor
+
+    @classmethod
+    def of(cls, network: Network, out: Germ, domain: SlicedDomain) -> _Verdict:
+        """Compare the logits; a walk that takes ties for granted does so here too."""
+        floats = [_classes(network, part) for part in floats_of(out)]
+        errors = _classes(network, error_of(out))
+        winner = _winner(floats[0])
+        for _ in range(2):
+            relative, error = _relative(floats, errors, winner)
+            zeros = None
+            if isinstance(domain, TieDomain):
+                tied = SlicedGerm(relative.flatten(0, 1), error.flatten(0, 1))
+                germ, zeros = domain.without_ties(tied)
+                relative, error = collapsed(germ).pair, collapsed(germ).error_pair
+            winner, before = _winner(relative), winner
+        domain.note_decision([zeros], winner)
+        settled = (winner == before)[:, 0] & winner_proven(*relative, *error)
+        finite = torch.isfinite(torch.stack([*floats, errors])).all(dim=0).all(dim=-1).all(dim=0)
+        return cls(floats[0], relative, winner, domain.certain & settled & finite)
+
+
+def start_of(pair: Tensor) -> SlicedGerm:
+    """Rays as exact germs."""
+    return SlicedGerm(pair, torch.zeros_like(pair))
 
 
 def _classes(network: Network, rows: Tensor) -> Tensor:

@@ -231,22 +231,41 @@ class SlicedDomain(BoundedDomain):
         """Prove which piece each germ ends up in."""
         if is_relu(pieces):
             return self._sliced_relu(value)
-        above = []
+        above, zeros = [], []
         for index, threshold in enumerate(pieces.thresholds):
+            exactly = Fraction(float(threshold)) == threshold
             placed = value if threshold == 0 else self._plus(_as_bounded(value), -float(threshold))
-            germ = _collapsed(placed)
+            placed, assumed = self.without_ties(placed) if exactly else (placed, None)
+            if assumed is not None:
+                value = zeroed(value, _slopes_alone(assumed))
+            germ = collapsed(placed)
             size, lead, sign = turned(*germ.pair)
             where = kink(pieces, index)
             where = where.expand_as(size) if isinstance(where, Tensor) else where
             self._settle(size, lead, *germ.error_pair, where=where)
             above.append(sign > 0)
+            zeros.append(assumed)
+        taken = torch.zeros(value.pair.shape[1:], dtype=torch.int64, device=value.device)
+        for index, here in enumerate(above, start=1):
+            taken = torch.where(here, index, taken)
+        self.note_decision(zeros, taken)
         return self._on_pieces(_as_bounded(value), pieces, above)
 
+    def without_ties(self, value: Germ) -> tuple[Germ, Tensor | None]:
+        """A place for walks that take to be zero what no precision decides."""
+        return value, None
+
+    def note_decision(self, zeros: Sequence[Tensor | None], taken: Tensor) -> None:
+        """A place for walks that keep what was decided: pieces or candidates."""
+
     def _sliced_relu(self, value: Germ) -> SlicedGerm:
-        germ = _collapsed(value)
+        value, assumed = self.without_ties(value)
+        germ = collapsed(value)
         slope, intercept, sign = turned(*germ.pair)
         self._settle(slope, intercept, *germ.error_pair)
-        active = sign.relu_().repeat(2, *[1] * (sign.ndim - 1))
+        factor = sign.relu_()
+        self.note_decision([assumed], factor)
+        active = factor.repeat(2, *[1] * (sign.ndim - 1))
         parts = [part * active for part in floats_of(value)]
         return SlicedGerm(parts[0], error_of(value) * active, tuple(parts[1:]))
 
@@ -277,18 +296,23 @@ class SlicedDomain(BoundedDomain):
         germs = [_signed(candidate, sign) for candidate in candidates]
         best, winner = germs[0], torch.zeros_like(germs[0].slope)
         for place, germ in enumerate(germs[1:], start=1):
-            lead = self._sum((germ, best), -1)
+            lead, _ = self.without_ties(self._sum((germ, best), -1))
             ahead = torch.where(lead.slope == 0, lead.intercept, lead.slope) > 0
             best = self.choose(ahead, germ, best)
             winner = torch.where(ahead, float(place), winner)
         where = [] if places is None else list(places())
+        zeros = []
         for place, germ in enumerate(germs):
             apart = winner != place
             for other, at in enumerate(where):
                 apart = apart & ~((winner == other) & (at == where[place]))
-            gap = self._sum((best, germ), -1).collapsed()
+            both = apart.repeat(2, *[1] * (apart.ndim - 1))
+            lead, assumed = self.without_ties(zeroed(self._sum((best, germ), -1), ~both))
+            zeros.append(assumed)
+            gap = collapsed(lead)
             slope, intercept = gap.pair
-            self._settle(slope.abs(), intercept, *gap.error_pair * apart.to(slope))
+            self._settle(slope.abs(), intercept, *gap.error_pair)
+        self.note_decision(zeros, winner)
         return _signed(best, sign)
 
     def choose(self, condition: Tensor, yes: Germ, no: Germ) -> SlicedGerm:
@@ -330,7 +354,8 @@ def _doubt(
     return torch.maximum(*ratios)
 
 
-def _collapsed(value: Germ) -> BoundedGerm:
+def collapsed(value: Germ) -> BoundedGerm:
+    """A germ of any kind with a single float for each number."""
     return _as_bounded(value).collapsed()
 
 
@@ -338,6 +363,18 @@ def _as_bounded(value: Germ) -> BoundedGerm:
     if not isinstance(value, BoundedGerm):
         raise TypeError("a germ without bounds in a walk with bounds")
     return value
+
+
+def zeroed(value: Germ, where: Tensor) -> SlicedGerm:
+    """A value that is exactly zero at some places."""
+    parts = [part.masked_fill(where, 0.0) for part in floats_of(value)]
+    return SlicedGerm(parts[0], error_of(value).masked_fill(where, 0.0), tuple(parts[1:]))
+
+
+def _slopes_alone(places: Tensor) -> Tensor:
+    """Places among slopes, and none among intercepts."""
+    half = len(places) // 2
+    return torch.cat([places[:half], torch.zeros_like(places[half:])])
 
 
 def _moved(operation: Affine, values: Sequence[Germ]) -> SlicedGerm:

@@ -1,0 +1,121 @@
+"""Ties: a walk in slices that takes to be zero what no precision decides, and the proof afterwards.
+
+Where a number is smaller than a bound that is tiny already, the walk goes on as if it were
+exactly zero, and keeps which numbers these were and what it decided. Then residues modulo primes
+(:mod:`farfield.exact.residues`) prove all of it at once, layer by layer: as long as everything
+before was as assumed, the decisions replayed are the true ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from farfield.exact.germ import Germ
+from farfield.exact.matrix import ExactBudget
+from farfield.exact.residues import (
+    Assumed,
+    LastTie,
+    NoResidue,
+    ResidueDomain,
+    finest_bit,
+    proven_zero,
+)
+from farfield.exact.sliced import SlicedDomain, collapsed, zeroed
+from farfield.graph.network import Network
+from farfield.graph.program import Program, walk
+from farfield.graph.rules import Affine
+
+# Numbers within this many times their bound are taken to be zero.
+WITHIN = 1.01
+
+
+class TieDomain(SlicedDomain):
+    """The walk in slices that takes small numbers to be zero.
+
+    Attributes:
+        assumed: What every decision took to be zero, in the order of the walk.
+        terms: The most products that are summed anywhere.
+    """
+
+    assumed: list[Assumed]
+    terms: int
+    sizes: list[float]
+
+    def begin(self) -> None:
+        """Start without assumptions."""
+        self.assumed, self.terms, self.sizes = [], 1, []
+
+    def affine(self, operation: Affine, *values: Germ) -> Germ:  # type: ignore[override]
+        """As in slices; notes how many products are summed."""
+        self.terms = max(self.terms, operation.terms if operation.weights else 1)
+        return super().affine(operation, *values)
+
+    def without_ties(self, value: Germ) -> tuple[Germ, Tensor | None]:
+        """Take to be zero what is smaller than its bound: slopes, then intercepts at rest."""
+        germ = collapsed(value)
+        zeros = small(germ.pair, germ.error_pair).flatten(0, 1)
+        if not bool(zeros.any()):
+            return value, None
+        sizes = (germ.parts.abs() + germ.error)[zeros]
+        self.sizes.append(float(sizes.max()))
+        return zeroed(value, zeros), zeros
+
+    def note_decision(self, zeros: Sequence[Tensor | None], taken: Tensor) -> None:
+        """Keep what was taken to be zero and what was decided."""
+        self.assumed.append(Assumed(tuple(zeros), max(self.sizes, default=1.0), taken))
+        self.sizes.clear()
+
+
+def small(pair: Tensor, error: Tensor) -> Tensor:
+    """``(2, rays, ...)``: which slopes, and intercepts at rest, are smaller than their bounds."""
+    slope, intercept = pair
+    slope_error, intercept_error = error
+    open_slope = (slope.abs() <= slope_error * WITHIN) & (slope_error > 0)
+    still = open_slope | (slope == 0)
+    open_intercept = (intercept.abs() <= intercept_error * WITHIN) & (intercept_error > 0)
+    return torch.stack([open_slope, open_intercept & still])
+
+
+def prove_ties(
+    network: Network,
+    program: Program,
+    constants: Mapping[str, Tensor],
+    pair: Tensor,
+    domain: TieDomain,
+    winner: Tensor,
+    budget: ExactBudget,
+) -> Tensor:
+    """``(rays,)`` whether all that a walk took to be zero is zero.
+
+    Args:
+        network: Says what its outputs are.
+        program: The network.
+        constants: Its weights.
+        pair: ``(2 * rays, *input)``: directions, then origins.
+        domain: The walk; its last decision is about the logits.
+        winner: ``(rays, 1)`` the class to which logits were compared.
+        budget: Checked before every walk.
+
+    Raises:
+        BudgetSpent: If the time is over.
+    """
+    finest = {id(tensor): finest_bit(tensor.double()) for tensor in constants.values()}
+
+    def walked(prime: int) -> ResidueDomain:
+        residues = ResidueDomain(domain.rays, prime, domain.assumed, pair.device, finest)
+        try:
+            out = walk(program, residues, residues.read(pair), constants)
+            rows = network.as_classes(out.values.unflatten(0, (2, -1)))
+            best = rows.gather(-1, winner.expand(2, *winner.shape))
+            residues.check_last((rows - best).flatten(0, 1), out)
+        except LastTie:
+            pass
+        return residues
+
+    try:
+        return proven_zero(walked, domain.terms, budget, domain.rays, pair.device)
+    except NoResidue:
+        return torch.zeros(domain.rays, dtype=torch.bool, device=pair.device)
