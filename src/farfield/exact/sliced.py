@@ -23,19 +23,20 @@ from farfield.exact.germ import Germ, is_relu, kink
 from farfield.exact.leads import SLACK, turned
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.slices import (
+    LARGEST,
     ROUNDOFF,
+    SMALLEST,
     Floats,
     SlicedWeight,
     add_up,
     cut,
+    out_of_range,
     row_tops,
     sum_error,
     two_product,
 )
-from farfield.graph.rules import Affine, Number, Pieces, Places
+from farfield.graph.rules import Affine, Pieces, Places
 
-# Rows and weights beyond these would leave the range of floats somewhere behind their slices.
-LARGEST, SMALLEST = 2.0**300, 2.0**-200
 # How small the error of a layer must be beside the one that it is given.
 BESIDE = 2.0**-6
 # So much smaller than the least error of any layer is what marks a number as not zero.
@@ -154,7 +155,7 @@ class SlicedDomain(BoundedDomain):
         zeros = torch.zeros_like(floats[0][:half])
         slopes = [part[:half] for part in floats] + [zeros] * (count - len(floats))
         parts = [torch.cat([slope, each]) for slope, each in zip(slopes, added, strict=True)]
-        self.certain = self.certain & ~_out_of_range(constant).any()
+        self.certain = self.certain & ~out_of_range(constant.abs()).any()
         return SlicedGerm(parts[0], error, tuple(parts[1:]))
 
     def _weighted(self, operation: Affine, value: Germ) -> SlicedGerm:
@@ -169,7 +170,7 @@ class SlicedDomain(BoundedDomain):
             )
             self.weights[self.count] = sliced
         size, _ = self.magnitudes.of(weight)
-        self.certain = self.certain & ~_out_of_range(weight).any()
+        self.certain = self.certain & sliced.usable
         tops = self._tops(floats, sliced.bits)
         grown = (operation.magnitude or operation.function)(
             self._marked(floats, error, tops, sliced.bits), size
@@ -278,7 +279,7 @@ class SlicedDomain(BoundedDomain):
         pair = slope.expand(value.pair.shape[1:]).repeat(2, *[1] * (value.parts.ndim - 1))
         numbers = [*pieces.slopes, *pieces.intercepts]
         inexact = any(not isinstance(n, Tensor) and Fraction(float(n)) != n for n in numbers)
-        if bool(_out_of_range(slope).any() | _out_of_range(offset).any()):
+        if bool(out_of_range(slope.abs()).any() | out_of_range(offset.abs()).any()):
             self.certain = torch.zeros_like(self.certain)
         scaled = _times(value, pair, inexact)
         if all(number == 0 for number in pieces.intercepts):
@@ -437,9 +438,3 @@ def _divided(parts: Floats, divisor: int) -> Floats:
         found.append(quotient)
         left = list(add_up([left[0], -product, -error, *left[1:]], len(parts)))
     return add_up(found, len(found))
-
-
-def _out_of_range(values: Tensor | Number) -> Tensor:
-    """Which numbers, not being zero, are too small or too large to be cut."""
-    sizes = torch.as_tensor(values, dtype=torch.float64).abs()
-    return (sizes > LARGEST) | ((sizes > 0) & (sizes < SMALLEST * math.sqrt(SMALLEST)))

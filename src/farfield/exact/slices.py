@@ -27,6 +27,11 @@ TO_GRID = 1.5 * 2.0**52
 # Cuts a float into two halves of 26 bits (Dekker).
 HALVES = 2.0**27 + 1
 
+# Rows and factors beyond these would leave the range of floats somewhere behind their slices.
+LARGEST, SMALLEST, LEAST_FACTOR = 2.0**300, 2.0**-200, 2.0**-300
+# Slices of weights that have no more numbers than this in all are kept.
+KEPT = 1 << 20
+
 Floats = tuple[Tensor, ...]
 Linear = Callable[..., Tensor]
 
@@ -80,13 +85,18 @@ def sum_error(terms: int, count: int) -> float:
     return 2 * terms**2 * ROUNDOFF**count
 
 
-def normalised(parts: Sequence[Tensor]) -> Floats:
+def normalised(parts: Sequence[Tensor], turns: int = 2) -> Floats:
     """Move everything into the first float that fits, without error."""
     found = list(parts)
-    for _ in range(min(len(found) - 1, 2)):
+    for _ in range(min(len(found) - 1, turns)):
         for place in range(len(found) - 1, 0, -1):
             found[place - 1], found[place] = two_sum(found[place - 1], found[place])
     return tuple(found)
+
+
+def out_of_range(sizes: Tensor) -> Tensor:
+    """Which sizes, not being zero, are too small or too large for factors of what is cut."""
+    return (sizes > LARGEST) | ((sizes > 0) & (sizes < LEAST_FACTOR))
 
 
 def row_tops(leading: Tensor) -> Tensor:
@@ -109,7 +119,7 @@ def cut(parts: Floats, tops: Tensor | float, bits: int, count: int) -> tuple[Flo
         shift = grid * TO_GRID
         slices.append((left[0] + shift) - shift)
         left[0] = left[0] - slices[-1]
-        left = list(normalised(left))
+        left = list(normalised(left, 1))
         rests.append(left[0])
         grid = grid * 2.0 ** -(bits + 1)
     return tuple(slices), tuple(rests)
@@ -122,70 +132,78 @@ def slice_bits(products: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SlicedWeight:
-    """A weight in slices, for one operation.
+    """A weight that an operation multiplies in slices.
 
     Attributes:
         function: The operation, linear in its data and in its weight.
-        bits: How many bits slices of the weight have, and must have of the data.
+        weight: The weight.
+        top: A power of two that no entry exceeds.
+        sizes: ``(1, *output)`` the sum of the sizes that meet in an output.
+        bits: How many bits slices have.
         terms: How many products are summed into one output.
-        slices: The slices.
-        rests: What is left before and after each slice.
-        sums: ``(1, *output)`` for each slice: the sum of the sizes that meet in an output.
-        rest_sums: The same for what is left.
-        used: Whether there is anything in each slice.
+        usable: Whether no entry is too small or too large to be cut.
+        kept: Slices of small weights, by how many there are.
     """
 
     function: Linear
+    weight: Tensor
+    top: float
+    sizes: Tensor
     bits: int
     terms: int
-    slices: Floats
-    rests: Floats
-    sums: Floats
-    rest_sums: Floats
-    used: tuple[bool, ...]
+    usable: bool
+    kept: dict[int, tuple[Floats, Tensor]]
 
     @classmethod
     def of(
         cls, function: Linear, weight: Tensor, row: Sequence[int], terms: int, most: int
     ) -> SlicedWeight:
-        """Cut a weight into ``most`` slices for an operation on rows of a shape."""
-        bits = slice_bits(terms * most)
+        """Take a weight for an operation on rows of a shape, to be cut at most so often."""
         weight = weight.double()
-        top = 2.0 ** math.frexp(float(weight.abs().max()))[1] if weight.numel() else 1.0
-        slices, rests = cut((weight,), top, bits, most)
+        sizes = weight.abs()
+        top = 2.0 ** math.frexp(float(sizes.max()))[1] if weight.numel() else 1.0
         ones = torch.ones(1, *row, dtype=torch.float64, device=weight.device)
-        sums, rest_sums = (
-            tuple(function(ones, each.abs()) for each in group) for group in (slices, rests)
-        )
-        used = tuple(bool(each.any()) for each in slices)
-        return cls(function, bits, terms, slices, rests, sums, rest_sums, used)
+        found = function(ones, sizes)
+        usable = not bool(out_of_range(sizes).any())
+        return cls(function, weight, top, found, slice_bits(terms * most), terms, usable, {})
 
     def floats(self, count: int) -> int:
         """How many floats hold what ``count`` slices leave exact."""
         return 1 + math.ceil((self.bits + 1) * count / 53)
 
     def fresh_error(self, count: int) -> Tensor:
-        """``(1, *output)``: how far off :meth:`apply` may be for data of at most 1."""
-        left = self.rest_sums[count] + 0.0
-        for place in range(count):
-            left = left + self.sums[place] * 2.0 ** (-(self.bits + 1) * (count - place))
+        """``(1, *output)``: how far off :meth:`apply` may be for data of at most 1.
+
+        Rounded are products of the first slice and the last rest, and so on: each at most
+        ``2**-(bits + 1) count`` of the largest weight, and the first of the weights themselves.
+        """
         n = self.terms + count + 16
-        rounded = n * ROUNDOFF / (1 - n * ROUNDOFF)
+        rounded = n * ROUNDOFF / (1 - n * ROUNDOFF) * 2.0 ** (-(self.bits + 1) * count)
         added = sum_error(count + 1, self.floats(count)) * 4
-        return (left * rounded + self.rest_sums[0] * added) * (1 + 2.0**-30)
+        rest = rounded * count * self.terms * self.top * 2
+        return (self.sizes * (2 * rounded + added) + rest) * (1 + 2.0**-30)
 
     def apply(self, parts: Floats, tops: Tensor, count: int) -> Floats:
         """Multiply, exactly but for what is left behind ``count`` slices of both."""
         slices, rests = cut(parts, tops, self.bits, count)
+        weights, last = self._cut(count)
         levels: list[Tensor | None] = [None] * count
-        plain = self.function(rests[0], self.rests[count])
-        for place, weight in enumerate(self.slices[:count]):
-            if not self.used[place]:
-                continue
-            plain = plain + self.function(rests[count - place], weight)
+        plain = self.function(rests[0], last)
+        for place, weight in enumerate(weights):
+            plain = plain.add_(self.function(rests[count - place], weight))
             for other in range(count - place):
                 product = self.function(slices[other], weight)
                 level = levels[place + other]
                 levels[place + other] = product if level is None else level.add_(product)
         exact = [level for level in levels if level is not None]
         return add_up([*exact, plain], self.floats(count))
+
+    def _cut(self, count: int) -> tuple[Floats, Tensor]:
+        """The weight's slices and what is left of it."""
+        if count in self.kept:
+            return self.kept[count]
+        slices, rests = cut((self.weight,), self.top, self.bits, count)
+        found = (slices, rests[count])
+        if self.weight.numel() * (count + 1) <= KEPT:
+            self.kept[count] = found
+        return found
