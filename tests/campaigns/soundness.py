@@ -41,6 +41,7 @@ from campaigns.exact_numbers import Array, Numbers
 from campaigns.exact_operations import evaluate
 from campaigns.planted import run_planted
 from farfield.errors import NumericalOverflow
+from farfield.exact import ladder
 
 # How precise balls are, how far out they go, and what they take for equal.
 BITS = 1600
@@ -223,9 +224,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="run for at least this long")
     parser.add_argument("--rays", type=int, default=0, help="and until so many are certified")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)))
+    parser.add_argument(
+        "--slices", action="store_true", help="take no short cut to rational arithmetic"
+    )
     parser.add_argument("--case", nargs=2, metavar=("OPERATION", "SEED"), help="repeat one case")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    if options.slices:
+        ladder.SMALL = -1
     tally = Tally()
     if options.case:
         run_case(*options.case, tally)
