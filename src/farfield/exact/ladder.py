@@ -216,7 +216,7 @@ class _Verdict:
                 germ, zeros = domain.without_ties(tied)
                 relative, error = collapsed(germ).pair, collapsed(germ).error_pair
             winner, before = _winner(relative), winner
-        domain.note_decision([zeros], winner)
+        domain.note_winner([zeros], winner, [])
         settled = (winner == before)[:, 0] & winner_proven(*relative, *error)
         finite = torch.isfinite(torch.stack([*floats, errors])).all(dim=0).all(dim=-1).all(dim=0)
         return cls(floats[0], relative, winner, domain.certain & settled & finite)

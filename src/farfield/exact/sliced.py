@@ -20,7 +20,7 @@ from torch import Tensor
 
 from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.germ import Germ, is_relu, kink
-from farfield.exact.leads import SLACK, turned
+from farfield.exact.leads import SLACK
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.slices import (
     LARGEST,
@@ -232,7 +232,9 @@ class SlicedDomain(BoundedDomain):
         """Prove which piece each germ ends up in."""
         if is_relu(pieces):
             return self._sliced_relu(value)
-        above, zeros = [], []
+        above: list[Tensor] = []
+        zeros: list[Tensor | None] = []
+        germs: list[BoundedGerm] = []
         for index, threshold in enumerate(pieces.thresholds):
             exactly = Fraction(float(threshold)) == threshold
             placed = value if threshold == 0 else self._plus(_as_bounded(value), -float(threshold))
@@ -240,32 +242,44 @@ class SlicedDomain(BoundedDomain):
             if assumed is not None:
                 value = zeroed(value, _slopes_alone(assumed))
             germ = collapsed(placed)
-            size, lead, sign = turned(*germ.pair)
+            sign = self.sign(*germ.pair)
             where = kink(pieces, index)
-            where = where.expand_as(size) if isinstance(where, Tensor) else where
-            self._settle(size, lead, *germ.error_pair, where=where)
+            where = where.expand_as(sign) if isinstance(where, Tensor) else where
+            self._settle(*germ.pair * sign, *germ.error_pair, where=where)
             above.append(sign > 0)
             zeros.append(assumed)
+            germs.append(germ)
         taken = torch.zeros(value.pair.shape[1:], dtype=torch.int64, device=value.device)
         for index, here in enumerate(above, start=1):
             taken = torch.where(here, index, taken)
-        self.note_decision(zeros, taken)
+        self.note_pieces(zeros, taken, germs)
         return self._on_pieces(_as_bounded(value), pieces, above)
 
     def without_ties(self, value: Germ) -> tuple[Germ, Tensor | None]:
         """A place for walks that take to be zero what no precision decides."""
         return value, None
 
-    def note_decision(self, zeros: Sequence[Tensor | None], taken: Tensor) -> None:
-        """A place for walks that keep what was decided: pieces or candidates."""
+    def sign(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """The sign of germs: of the slope, or of the intercept where that is zero."""
+        return torch.sign(torch.where(slope == 0, intercept, slope))
+
+    def note_pieces(
+        self, zeros: Sequence[Tensor | None], taken: Tensor, above: Sequence[BoundedGerm]
+    ) -> None:
+        """A place for walks that keep which pieces were taken, and how far above thresholds."""
+
+    def note_winner(
+        self, zeros: Sequence[Tensor | None], winner: Tensor, leads: Sequence[BoundedGerm]
+    ) -> None:
+        """A place for walks that keep which candidates won, and how far ahead of the others."""
 
     def _sliced_relu(self, value: Germ) -> SlicedGerm:
         value, assumed = self.without_ties(value)
         germ = collapsed(value)
-        slope, intercept, sign = turned(*germ.pair)
-        self._settle(slope, intercept, *germ.error_pair)
+        sign = self.sign(*germ.pair)
+        self._settle(*germ.pair * sign, *germ.error_pair)
         factor = sign.relu_()
-        self.note_decision([assumed], factor)
+        self.note_pieces([assumed], factor, [germ])
         active = factor.repeat(2, *[1] * (sign.ndim - 1))
         parts = [part * active for part in floats_of(value)]
         return SlicedGerm(parts[0], error_of(value) * active, tuple(parts[1:]))
@@ -298,11 +312,11 @@ class SlicedDomain(BoundedDomain):
         best, winner = germs[0], torch.zeros_like(germs[0].slope)
         for place, germ in enumerate(germs[1:], start=1):
             lead, _ = self.without_ties(self._sum((germ, best), -1))
-            ahead = torch.where(lead.slope == 0, lead.intercept, lead.slope) > 0
+            ahead = self.sign(lead.slope, lead.intercept) > 0
             best = self.choose(ahead, germ, best)
             winner = torch.where(ahead, float(place), winner)
         where = [] if places is None else list(places())
-        zeros = []
+        zeros, gaps = [], []
         for place, germ in enumerate(germs):
             apart = winner != place
             for other, at in enumerate(where):
@@ -310,10 +324,9 @@ class SlicedDomain(BoundedDomain):
             both = apart.repeat(2, *[1] * (apart.ndim - 1))
             lead, assumed = self.without_ties(zeroed(self._sum((best, germ), -1), ~both))
             zeros.append(assumed)
-            gap = collapsed(lead)
-            slope, intercept = gap.pair
-            self._settle(slope.abs(), intercept, *gap.error_pair)
-        self.note_decision(zeros, winner)
+            gaps.append(collapsed(lead))
+            self._settle(*gaps[-1].pair, *gaps[-1].error_pair)
+        self.note_winner(zeros, winner, gaps)
         return _signed(best, sign)
 
     def choose(self, condition: Tensor, yes: Germ, no: Germ) -> SlicedGerm:

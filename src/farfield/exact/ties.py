@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from farfield.exact.bounded import BoundedGerm
 from farfield.exact.germ import Germ
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.residues import (
@@ -63,10 +64,18 @@ class TieDomain(SlicedDomain):
         self.sizes.append(float(sizes.max()))
         return zeroed(value, zeros), zeros
 
-    def note_decision(self, zeros: Sequence[Tensor | None], taken: Tensor) -> None:
+    def note_pieces(
+        self, zeros: Sequence[Tensor | None], taken: Tensor, above: Sequence[BoundedGerm]
+    ) -> None:
         """Keep what was taken to be zero and what was decided."""
         self.assumed.append(Assumed(tuple(zeros), max(self.sizes, default=1.0), taken))
         self.sizes.clear()
+
+    def note_winner(
+        self, zeros: Sequence[Tensor | None], winner: Tensor, leads: Sequence[BoundedGerm]
+    ) -> None:
+        """The same for candidates."""
+        self.note_pieces(zeros, winner, leads)
 
 
 def small(pair: Tensor, error: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from farfield.exact.ray.broken import Broken
 from farfield.exact.ray.first_change import first_change
 from farfield.exact.ray.knots import Trace, together
 from farfield.exact.ray.pieces import AffinePieces, per_ray, pieces_of
+from farfield.exact.ray.proof import LineProof
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +29,11 @@ class Line:
 
     Attributes:
         traces: The logits of each instance along the ray.
+        proofs: What is proven about the breakpoints of each instance, if that was asked for.
     """
 
     traces: tuple[Trace | Broken, ...]
+    proofs: tuple[LineProof, ...] = ()
 
     @cached_property
     def _merged(self) -> list[Trace | Broken]:
@@ -74,7 +77,8 @@ class Line:
 
     def instance(self, index: int) -> Line:
         """The line of one instance, with its own breakpoints."""
-        return Line((self.traces[index],))
+        proofs = (self.proofs[index],) if self.proofs else ()
+        return Line((self.traces[index],), proofs)
 
     def logits_at(self, t: Any) -> Tensor:
         """Logits anywhere on the line, ``(instances, points, classes)``.
@@ -123,10 +127,13 @@ class Lines:
     Attributes:
         traces: The logits of each instance along all rays.
         stop: ``(rays,)`` where each ray ends.
+        proofs: For each instance and ray, what is proven about the breakpoints, if that was asked
+            for.
     """
 
     traces: tuple[Trace | Broken, ...]
     stop: Tensor
+    proofs: tuple[tuple[LineProof, ...], ...] = ()
 
     @cached_property
     def _pieces(self) -> AffinePieces:
@@ -137,14 +144,23 @@ class Lines:
 
     def __getitem__(self, index: int) -> Line:
         place = range(len(self))[index]
-        return Line(tuple(trace.rays(place, place + 1) for trace in self.traces))
+        proofs = tuple(each[place] for each in self.proofs)
+        return Line(tuple(trace.rays(place, place + 1) for trace in self.traces), proofs)
 
     def __iter__(self) -> Iterator[Line]:
         return (self[index] for index in range(len(self)))
 
     def instance(self, index: int) -> Lines:
         """The lines of one instance."""
-        return Lines((self.traces[index],), self.stop)
+        proofs = (self.proofs[range(len(self.traces))[index]],) if self.proofs else ()
+        return Lines((self.traces[index],), self.stop, proofs)
+
+    @property
+    def certified(self) -> Tensor | None:
+        """``(instances, rays)`` whether lines are proven; ``None`` if that was not asked for."""
+        if not self.proofs:
+            return None
+        return torch.tensor([[proof.certified for proof in each] for each in self.proofs])
 
     @property
     def counts(self) -> Tensor:

@@ -38,6 +38,14 @@ class Rays:
     def __len__(self) -> int:
         return len(self.stops)
 
+    def row(self, ray: int) -> tuple[Tensor, Tensor]:
+        """The origin and the direction of one ray, one row each."""
+        origin, direction = (
+            rows if len(rows) == 1 else rows[ray : ray + 1]
+            for rows in (self.origins, self.directions)
+        )
+        return origin, direction
+
     def starts(self, size: int) -> Iterator[tuple[int, Trace]]:
         """The inputs along ``size`` rays at a time, with the index of the first.
 

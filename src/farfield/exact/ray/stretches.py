@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from farfield.errors import InputError
 from farfield.exact.piecewise import require_piecewise_affine
 from farfield.exact.ray.box import Box
+from farfield.exact.ray.crossing import proven_crossing
 from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.line import inside, walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
 from farfield.exact.ray.lines import Line, Lines
+from farfield.exact.ray.proof import LineProver, check_provable
 from farfield.exact.ray.rays import Leaving, Rays, rays_of
 from farfield.exact.ray.skipping import Skipper, settled, single_is_single, window
 from farfield.exact.ray.window_walk import WindowWalk
@@ -100,6 +103,8 @@ class FirstReaching:
         forward_passes: What the search cost, in evaluations of the network at one point.
         skipped: How many windows were skipped because they provably hold no answer.
         walked: How many windows were followed piece by piece.
+        bounds: With ``certify``: it is proven that the confidence is not reached before the first,
+            and that it is by the second; infinite if that is not proven.
     """
 
     t: float
@@ -107,6 +112,7 @@ class FirstReaching:
     forward_passes: float
     skipped: int = 0
     walked: int = 1
+    bounds: tuple[float, float] | None = None
 
 
 def first_reaching(
@@ -119,6 +125,7 @@ def first_reaching(
     box: Box | None = None,
     leaving: Leaving = "stop",
     skip: bool | None = None,
+    certify: bool = False,
     budget: int = BUDGET,
 ) -> FirstReaching:
     """Find the smallest ``t`` with a confidence on one ray, and look no further.
@@ -127,7 +134,9 @@ def first_reaching(
     pieces come in order, and the search ends in the first window that has the answer.
 
     With ``skip``, or by default in networks with more than 16,384 units, windows are skipped over
-    which bounds on all logits prove that there is no answer; the answer is the same.
+    which bounds on all logits prove that there is no answer; the answer is the same. With
+    ``certify`` no window is skipped, and ``bounds`` are proven to hold the answer.
+
     ``confidence`` lies strictly between 0 and 1; other arguments are those of
     :func:`farfield.along`, for a single ray and a single instance.
     """
@@ -136,12 +145,18 @@ def first_reaching(
     require_piecewise_affine(network, "a walk along a ray", continuous=bool(skip))
     rays = rays_of(network, origin, direction, stop, box, leaving)
     _check_single(network, rays, "first_reaching()")
+    if certify:
+        check_provable(network, rays.clip is not None)
+        if skip:
+            raise InputError("windows that are skipped are not proven; drop skip or certify")
     ((_, walk),) = walks(network, rays.clip, budget)
     if isinstance(walk, JumpWalk):
         return _among_jumps(walk, rays, confidence)
     search = _Search(network, walk, rays, confidence)
     with torch.no_grad():
         once = search.once()
+        if certify:
+            return search.proven(once)
         reliable = single_is_single(network.device)
         if skip and not reliable:
             raise InputError(
@@ -194,6 +209,26 @@ class _Search:
         ((_, start),) = self.rays.starts(1)
         found = self._follow(start)
         return FirstReaching(found, self.pieces, self.walk.domain.products / once)
+
+    def proven(self, once: float) -> FirstReaching:
+        """Follow all pieces, then prove them and what they say."""
+        ((_, start),) = self.rays.starts(1)
+        edges: list[Tensor] = []
+        found = float("inf")
+        for stretch in _stretches(self.network, self.walk, start):
+            self.pieces += len(stretch)
+            edges.append(stretch.edges if not edges else stretch.edges[1:])
+            found = float(Lines(stretch.traces, self.rays.stops).first_reaching(self.confidence))
+            if found < float("inf"):
+                break
+        followed = torch.cat(edges)
+        if found < float("inf"):
+            followed = followed[: int(torch.searchsorted(followed, found, right=True)) + 1]
+        prover = LineProver(self.network, self.walk.program, self.walk.constants)
+        proof = prover.prove(*self.rays.row(0), followed)
+        bounds = proven_crossing(proof, followed, found, self.confidence)
+        passes = self.walk.domain.products / once
+        return FirstReaching(found, self.pieces, passes, bounds=bounds)
 
     def skipping(self, once: float) -> FirstReaching:
         """Follow the pieces of those windows only that may hold the answer."""
