@@ -18,11 +18,13 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow
+from farfield.exact.alike import proven_rows
 from farfield.exact.jets import Jet
 from farfield.exact.local import polytope
 from farfield.exact.local.facets import FacetDomain, PointDomain
 from farfield.exact.local.jacobian import jacobian, reverse_chunks
 from farfield.exact.piecewise import pick_instance, require_piecewise_affine
+from farfield.exact.ray.proof import check_provable
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
@@ -41,6 +43,8 @@ class Region:
         x: ``(points, *input)``.
         V: ``(points, classes, inputs)``: the Jacobian of the logits, inputs in one dimension.
         a: ``(points, classes)``: on the region of point i, logits are ``V[i] @ z + a[i]``.
+        certified: ``(points,)`` whether the side of every unit is proven, and so the region;
+            ``None`` if that was not asked for.
     """
 
     x: Tensor
@@ -48,6 +52,7 @@ class Region:
     a: Tensor
     _program: Program = field(repr=False)
     _constants: Mapping[str, Tensor] = field(repr=False)
+    certified: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -216,13 +221,17 @@ def _least(values: Tensor) -> Tensor:
     return torch.cat([values, values.new_full((len(values), 1), torch.inf)], dim=1).amin(dim=1)
 
 
-def linearize(network: Network, x: Any, *, instance: int | None = None) -> Region:
+def linearize(
+    network: Network, x: Any, *, instance: int | None = None, certify: bool = False
+) -> Region:
     """Find the linear region around each point, and the affine map on it.
 
     Args:
         network: From :func:`farfield.capture`, piecewise affine.
         x: ``(points, *input)``.
         instance: Which instance, if the network has several: each has regions of its own.
+        certify: Prove on which side of every unit each point lies, or say for which it is not
+            proven: ``region.certified``. Needs a float64 network without jumps.
 
     Returns:
         ``V`` and ``a`` of every point, and its facets on request.
@@ -263,4 +272,9 @@ def linearize(network: Network, x: Any, *, instance: int | None = None) -> Regio
             f"a logit or a derivative left the range of {rows.dtype}; bring inputs or weights to a "
             "moderate scale"
         )
-    return Region(rows, V, a, program, constants)
+    if not certify:
+        return Region(rows, V, a, program, constants)
+    check_provable(network, clipped=False)
+    with torch.no_grad():
+        proven = proven_rows(program, constants, rows)
+    return Region(rows, V, a, program, constants, proven)

@@ -30,6 +30,7 @@ from farfield.exact.planar.contenders import bunches, contenders
 from farfield.exact.planar.cutting import cut_by_largest
 from farfield.exact.planar.plane_walk import Subdivision, walk_plane
 from farfield.exact.planar.polygons import Polygons, join
+from farfield.exact.planar.proof import proven_polygons
 from farfield.exact.planar.raster import Raster, raster
 from farfield.exact.planar.seams import seams
 from farfield.graph.network import Network
@@ -54,6 +55,8 @@ class Plane:
         sides: ``(corners, 3)`` the line ``n . (a, b) + c = 0``, ``|n| = 1``, on which the side
             from each corner to the next lies.
         jumps: Whether the network may jump between polygons.
+        proven: ``(polygons,)`` whether the network is proven to be affine on each, but for a seam
+            of a millionth of its size along its sides; ``None`` if that was not asked for.
     """
 
     vertices: Tensor
@@ -67,6 +70,7 @@ class Plane:
     v: Tensor
     sides: Tensor
     jumps: bool
+    proven: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.pattern)
@@ -138,6 +142,7 @@ class Plane:
             slope=self.slope[parent],
             intercept=self.intercept[parent],
             pattern=self.pattern[parent],
+            proven=None if self.proven is None else self.proven[parent],
         )
 
     def _polygons(self) -> Polygons:
@@ -171,6 +176,7 @@ def slice_plane(
     *,
     instance: int | None = None,
     most: int = 1_000_000,
+    certify: bool = False,
 ) -> Plane:
     """Cut a window of a two-dimensional slice into the network's linear regions, exactly.
 
@@ -182,6 +188,8 @@ def slice_plane(
         extent: ``(a low, a high, b low, b high)``, or one number ``r`` for ``[-r, r]^2``.
         instance: Which instance, if the network has several: each has regions of its own.
         most: How many polygons there may be.
+        certify: Prove that the network is affine on every polygon, or say on which it is not
+            proven: ``plane.proven``. Needs a network without jumps.
 
     Returns:
         Convex polygons that fill the window, each with its affine map.
@@ -216,7 +224,17 @@ def slice_plane(
         if not bool(torch.isfinite(found.out).all()):
             raise NumericalOverflow("a logit left the range of float64 in this window")
     jumps = any(has_jumps(group) for group in network.groups)
-    return _plane(found, logits, window, [row[0] for row in frame], jumps)
+    plane = _plane(found, logits, window, [row[0] for row in frame], jumps)
+    if not certify:
+        return plane
+    if jumps:
+        raise InputError("certify=True needs a continuous network; this one jumps, as trees do")
+    corners = (plane.vertices, plane.centres, plane.offsets.diff())
+    with torch.no_grad():
+        proven = proven_polygons(
+            free_rows(program), weights, (plane.origin, plane.u, plane.v), *corners
+        )
+    return replace(plane, proven=proven)
 
 
 def _plane(

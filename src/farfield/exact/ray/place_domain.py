@@ -41,7 +41,12 @@ class PlaceDomain(SlicedDomain):
         others: ``(places,)`` no other unit changes within this distance.
         differing: ``(places - 1,)`` how many decisions differ from those of the next place.
         difference: ``(places - 1,)`` the change that makes the last of these.
+        caution: How many times its bound a number must exceed.
+        strict: Whether decisions that hang on a germ that is zero for good may not differ either.
     """
+
+    caution: float = 1.0
+    strict: bool = False
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class PlaceDomain(SlicedDomain):
     def _settle(self, *parts: Tensor, where: Tensor | bool = True) -> None:
         """Prove that leads are not negative behind their places, and enclose where they end."""
         slope, value, slope_error, value_error = (part.reshape(self.rays, -1) for part in parts)
-        least = value - value_error * SLACK
+        least = value - value_error * (SLACK * self.caution)
         rests = (value == 0) & (value_error == 0)
         moves = (slope > slope_error * SLACK) | ((slope == 0) & (slope_error == 0))
         self.certain = self.certain & ((least > 0) | (rests & moves)).all(dim=1)
@@ -126,7 +131,7 @@ class PlaceDomain(SlicedDomain):
         """
         rests = torch.stack([self._at_rest(germ)[:-1] for germ in germs])
         tied = rests.gather(0, which.clamp(max=len(germs) - 1)[None])[0]
-        changed = (decisions[1:] != decisions[:-1]) & ~tied
+        changed = (decisions[1:] != decisions[:-1]) & (~tied | self.strict)
         counts = changed.sum(dim=1)
         unit = changed.to(torch.int8).argmax(dim=1, keepdim=True)
         event = events.gather(1, unit)[:, 0] * UNITS + unit[:, 0]

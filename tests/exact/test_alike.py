@@ -1,0 +1,66 @@
+"""Points that a network treats alike, and what that proves about regions and planes."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import farfield as ff
+from farfield.errors import InputError
+from farfield.exact.alike import hulls_alike
+
+
+def network(seed: int, bias: bool = True) -> ff.Network:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = [nn.Linear(2, 12, bias=bias), nn.ReLU(), nn.Linear(12, 12), nn.ReLU()]
+        module = nn.Sequential(*layers, nn.Linear(12, 3)).double()
+    return ff.capture(module, torch.zeros(1, 2, dtype=torch.float64))
+
+
+def hulls(found: ff.Network, points: torch.Tensor, counts: list[int]) -> list[bool]:
+    (group,) = found.groups
+    error = torch.zeros_like(points)
+    alike = hulls_alike(
+        group.program, group.instance(0), (points,), error, torch.tensor(counts), (1, 3)
+    )
+    return alike.tolist()
+
+
+def test_polygons_of_a_plane_are_proven_and_pieces_of_two_are_not():
+    found = network(0)
+    plane = ff.slice_plane(found, [0.1, 0.2], [1.0, 0.0], [0.0, 1.0], 2.0, certify=True)
+    assert plane.proven.all()
+    assert plane.by_class().proven.all()
+    moved = plane.points(plane.centres)
+    near = torch.cdist(plane.centres, plane.centres).fill_diagonal_(torch.inf).argmin(dim=1)
+    pairs = torch.stack([moved, moved[near]], dim=1).flatten(0, 1)
+    assert not any(hulls(found, pairs, [2] * len(plane)))
+
+
+def test_regions_in_which_floats_may_be_wrong_are_not_proven():
+    found = network(1)
+    points = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 2)))
+    region = ff.linearize(found, points, certify=True)
+    assert region.certified.all()
+    crossing = float(ff.along(found, points[0], [1.0, 0.0])[0].breakpoints[0])
+    there = points[0] + torch.tensor([crossing, 0.0], dtype=torch.float64)
+    assert not ff.linearize(found, there, certify=True).certified.any()
+    assert ff.linearize(found, points).certified is None
+
+
+def test_a_unit_that_is_zero_at_one_corner_does_not_join_two_regions():
+    found = network(2, bias=False)
+    points = torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    assert hulls(found, points, [3]) == [False]
+
+
+def test_what_jumps_is_refused():
+    class Jump(nn.Module):
+        def forward(self, x):
+            return nn.functional.threshold(x, 0.5, -1.0)
+
+    module = nn.Sequential(nn.Linear(2, 2), Jump()).double()
+    jumping = ff.capture(module, torch.zeros(1, 2, dtype=torch.float64))
+    with pytest.raises(InputError, match="jumps"):
+        ff.slice_plane(jumping, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], 1.0, certify=True)
