@@ -8,6 +8,7 @@ from torch import nn
 import farfield as ff
 from farfield.errors import InputError
 from farfield.exact.alike import hulls_alike
+from farfield.exact.planar.arc_proof import proven_arcs
 
 
 def network(seed: int, bias: bool = True) -> ff.Network:
@@ -64,3 +65,29 @@ def test_what_jumps_is_refused():
     jumping = ff.capture(module, torch.zeros(1, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="jumps"):
         ff.slice_plane(jumping, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], 1.0, certify=True)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_arcs_are_proven_where_certified_rays_agree(seed):
+    found = network(seed)
+    arcs = ff.blind_arcs(found, certify=True)
+    assert arcs.proven.all()
+    angles = arcs.start + arcs.width * 0.3
+    directions = torch.stack([angles.cos(), angles.sin()], dim=1)
+    far = ff.at_infinity(found, [0.0, 0.0], directions, certify=True)
+    assert far.certified.all()
+    assert torch.equal(far.winner, arcs.winner)
+    assert ff.blind_arcs(found).proven is None
+
+
+def test_an_arc_that_holds_two_limits_is_not_proven():
+    found = network(3)
+    (group,) = found.groups
+    arcs = ff.blind_arcs(found)
+    frame = torch.cat([torch.eye(2), torch.zeros(1, 2)]).double()
+    limits = arcs.probabilities[0]
+    args = (found, group.program, group.instance(0), frame)
+    wide = proven_arcs(*args, arcs.start[:1], arcs.width[:1] + 0.5, limits[:1])
+    wrong = proven_arcs(*args, arcs.start[:1] + 0.01, arcs.width[:1] * 0.1, limits[:1].flip(1))
+    assert not wide.any()
+    assert not wrong.any()

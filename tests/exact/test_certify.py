@@ -207,7 +207,7 @@ def test_asymptotic_reaches_are_infinite_and_so_are_their_bounds():
 @pytest.mark.parametrize("budget", [-1.0, math.nan])
 def test_budgets_are_seconds(budget):
     network = ff.capture(nn.Linear(2, 2).double(), torch.zeros(1, 2))
-    with pytest.raises(InputError, match="number of seconds, zero or more"):
+    with pytest.raises(InputError, match="number of seconds"):
         ff.at_infinity(network, [0.0, 0.0], [[1.0, 1.0]], certify=True, budget=budget)
 
 

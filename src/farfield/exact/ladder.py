@@ -123,7 +123,7 @@ class _Climber:
             except LostRays:
                 needs.append(self._needed(domain))
                 continue
-            verdict = _Verdict.of(self.network, out, domain)
+            verdict = Verdict.of(self.network, out, domain)
             self._store(some, verdict, domain, verdict.proven)
             needs.append(torch.where(verdict.proven, 0, self._needed(domain)))
         return torch.cat(needs)
@@ -136,7 +136,7 @@ class _Climber:
             proven = torch.zeros_like(domain.certain)
             try:
                 out = walk(self.group.program, domain, start_of(pair), self.constants)
-                verdict = _Verdict.of(self.network, out, domain)
+                verdict = Verdict.of(self.network, out, domain)
                 proven = verdict.proven & prove_ties(
                     self.network,
                     self.group.program,
@@ -178,7 +178,7 @@ class _Climber:
         slices = torch.where(domain.doubt < TIE, domain.slices, slices)
         return torch.where(domain.certain | (domain.lost > 0), slices, 0).to(torch.int64)
 
-    def _store(self, rays: Tensor, verdict: _Verdict, domain: SlicedDomain, proven: Tensor) -> None:
+    def _store(self, rays: Tensor, verdict: Verdict, domain: SlicedDomain, proven: Tensor) -> None:
         """Write what is proven."""
         far, member = self.far, self.group.members[self.index]
         if far.certified is None or far.relative is None or far.reach_bounds is None:
@@ -194,7 +194,7 @@ class _Climber:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class Verdict:
     """What a walk in slices says about logits, each ``(2, rays, classes)``."""
 
     germs: Tensor
@@ -203,7 +203,7 @@ class _Verdict:
     proven: Tensor
 
     @classmethod
-    def of(cls, network: Network, out: Germ, domain: SlicedDomain) -> _Verdict:
+    def of(cls, network: Network, out: Germ, domain: SlicedDomain) -> Verdict:
         """Compare the logits; a walk that takes ties for granted does so here too."""
         floats = [_classes(network, part) for part in floats_of(out)]
         errors = _classes(network, error_of(out))

@@ -23,9 +23,11 @@ from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.jets import Jet
-from farfield.exact.piecewise import free_rows, output_classes
+from farfield.exact.piecewise import free_rows, output_classes, require_piecewise_affine
 from farfield.exact.planar.arc_domain import ArcDomain
+from farfield.exact.planar.arc_proof import proven_arcs
 from farfield.exact.planar.plane import one_row, require_plane, to_double
+from farfield.exact.ray.proof import check_provable
 from farfield.exact.sides import approached_jump
 from farfield.graph.network import Network
 from farfield.graph.program import walk
@@ -44,12 +46,15 @@ class BlindArcs:
         start: ``(arcs,)`` the angle at which each arc starts, counter-clockwise, in [0, 2 pi).
         width: ``(arcs,)`` its length in radians; all together 2 pi.
         probabilities: ``(instances, arcs, classes)`` at infinity, inside each arc.
+        proven: ``(instances, arcs)`` whether the limit is proven for all of an arc, but for seams
+            of a millionth around directions in which a unit switches; ``None`` if not asked for.
     """
 
     threshold: float
     start: Tensor
     width: Tensor
     probabilities: Tensor
+    proven: Tensor | None = None
 
     @property
     def winner(self) -> Tensor:
@@ -93,6 +98,7 @@ def blind_arcs(
     origin: Any = None,
     u: Any = None,
     v: Any = None,
+    certify: bool = False,
 ) -> BlindArcs:
     """Cut the circle of directions exactly by what the network says at infinity.
 
@@ -106,6 +112,8 @@ def blind_arcs(
             two inputs.
         u: ``(*input,)`` the direction at angle 0; the first input if not given.
         v: ``(*input,)`` the direction at angle pi / 2; the second input if not given.
+        certify: Prove the limits on all arcs, or say on which they are not proven:
+            ``arcs.proven``. Needs a float64 network, piecewise affine and without jumps.
 
     Returns:
         The arcs, the limits of every instance on them, and the exact blind share.
@@ -126,6 +134,10 @@ def blind_arcs(
     if not 0 < threshold <= 1:
         raise InputError(f"threshold must lie in (0, 1], got {threshold}")
     frame = _frame(network, origin, u, v)
+    if certify:
+        require_piecewise_affine(network, "a proof of arcs")
+        check_provable(network, clipped=False)
+    proofs: dict[int, Tensor] = {}
     angles: dict[int, Tensor] = {}
     limits: dict[int, Tensor] = {}
     with torch.no_grad():
@@ -142,7 +154,10 @@ def blind_arcs(
                 domain = ArcDomain()
                 out = walk(program, domain, domain.spread(frame), weights)
                 angles[member], limits[member] = _limits(network, domain, out)
-    return _merge(threshold, angles, limits)
+                if certify:
+                    arcs = (angles[member], _widths(angles[member]), limits[member])
+                    proofs[member] = proven_arcs(network, program, weights, frame, *arcs)
+    return _merge(threshold, angles, limits, proofs)
 
 
 def _frame(network: Network, origin: Any, u: Any, v: Any) -> Tensor:
@@ -187,24 +202,32 @@ def _angles(domain: ArcDomain) -> Tensor:
     return torch.atan2(domain.start[:, 1], domain.start[:, 0]).remainder(2 * torch.pi)
 
 
-def _merge(threshold: float, angles: dict[int, Tensor], limits: dict[int, Tensor]) -> BlindArcs:
+def _merge(
+    threshold: float,
+    angles: dict[int, Tensor],
+    limits: dict[int, Tensor],
+    proofs: dict[int, Tensor],
+) -> BlindArcs:
     """Cut the circle wherever some instance's limit changes, and nowhere else."""
     start = torch.cat(list(angles.values())).sort().values
     fresh = torch.ones(len(start), dtype=torch.bool)
     fresh[1:] = start.diff() > SAME_ANGLE
     start = start[fresh]
     middle = start + _widths(start) / 2
-    probabilities = torch.stack(
-        [
-            limits[member][torch.searchsorted(angles[member], middle, right=True) - 1]
-            for member in sorted(limits)
-        ]
-    )
+    members = sorted(limits)
+    at = [torch.searchsorted(angles[each], middle, right=True) - 1 for each in members]
+    probabilities = torch.stack([limits[each][i] for each, i in zip(members, at, strict=True)])
     changes = (probabilities != probabilities.roll(1, dims=1)).any(dim=-1).any(dim=0)
     if not bool(changes.any()):
         changes[0] = True
     start, probabilities = start[changes], probabilities[:, changes]
-    return BlindArcs(threshold, start, _widths(start), probabilities)
+    proven = None
+    if proofs:
+        known = torch.stack([proofs[each][i] for each, i in zip(members, at, strict=True)])
+        arc = (changes.cumsum(0) - 1) % len(start)
+        open_ = torch.zeros(len(members), len(start), dtype=torch.int64)
+        proven = open_.index_add(1, arc, (~known).long()) == 0
+    return BlindArcs(threshold, start, _widths(start), probabilities, proven)
 
 
 def _widths(start: Tensor) -> Tensor:

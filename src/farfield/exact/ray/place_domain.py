@@ -118,6 +118,8 @@ class PlaceDomain(SlicedDomain):
         self, zeros: Sequence[Tensor | None], winner: Tensor, leads: Sequence[BoundedGerm]
     ) -> None:
         """A maximum changes hands where the lead over the next winner ends."""
+        if not leads:
+            return
         places = winner.reshape(self.rays, -1).to(torch.int64)
         self._differ(places, places[1:], leads, self.events - len(leads) + places[1:])
 
