@@ -58,18 +58,20 @@ def climb(
     """
     if far.certified is None:
         raise ValueError("the far field was not computed with bounds")
-    budget = ExactBudget(seconds)
+    if bool(far.certified.all()):
+        return
+    budget, given = ExactBudget(seconds), (directions, origins)
+    climbers = [
+        _Climber(network, far, group, index, group.instance(index), given, budget)
+        for group in network.groups
+        for index in range(len(group.members))
+    ]
     try:
-        for group in network.groups:
-            small = group.parameters <= SMALL * len(group.members) and group.program.width <= SMALL
-            plain = approached_jump(group.program, group.instance(0)) is None
-            for index in range(len(group.members)):
-                weights = group.instance(index)
-                given = (directions, origins)
-                climber = _Climber(network, far, group, index, weights, given, budget)
-                if not small and plain and far.shares is None:
-                    climber.climb()
-                climber.settle_exactly()
+        for climber in climbers:
+            if len(climber.open_rays) and climber.climbs:
+                climber.climb()
+        for climber in climbers:
+            climber.settle_exactly()
     except BudgetSpent:
         return
 
@@ -85,6 +87,15 @@ class _Climber:
     constants: Mapping[str, Tensor]
     given: tuple[Tensor, Tensor]
     budget: ExactBudget
+
+    @property
+    def climbs(self) -> bool:
+        """Whether slices are of use: not for small networks, probabilities, and jumps at limits."""
+        group, program = self.group, self.group.program
+        small = group.parameters <= SMALL * len(group.members) and program.width <= SMALL
+        if small or self.far.shares is not None:
+            return False
+        return approached_jump(program, self.constants) is None
 
     @property
     def open_rays(self) -> Tensor:
@@ -132,7 +143,6 @@ class _Climber:
         """``(rays,)`` 0 for those with ties that are proven, more slices for all others."""
         needs = []
         for some, pair, domain in self._walks(TieDomain, rays, slices):
-            domain.begin()
             proven = torch.zeros_like(domain.certain)
             try:
                 out = walk(self.group.program, domain, start_of(pair), self.constants)

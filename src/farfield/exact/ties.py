@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import BoundedGerm
+from farfield.exact.bounded import BoundedGerm, Magnitudes
 from farfield.exact.germ import Germ
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.residues import (
@@ -25,6 +25,7 @@ from farfield.exact.residues import (
     proven_zero,
 )
 from farfield.exact.sliced import SlicedDomain, collapsed, zeroed
+from farfield.exact.slices import SlicedWeight
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import Affine
@@ -41,15 +42,21 @@ class TieDomain(SlicedDomain):
         terms: The most products that are summed anywhere.
     """
 
-    assumed: list[Assumed]
-    terms: int
-    sizes: list[float]
+    def __init__(
+        self,
+        rays: int,
+        like: Tensor,
+        magnitudes: Magnitudes,
+        slices: int,
+        weights: dict[int, SlicedWeight],
+        budget: ExactBudget,
+    ) -> None:
+        super().__init__(rays, like, magnitudes, slices, weights, budget)
+        self.assumed: list[Assumed] = []
+        self.terms = 1
+        self._sizes: list[float] = []
 
-    def begin(self) -> None:
-        """Start without assumptions."""
-        self.assumed, self.terms, self.sizes = [], 1, []
-
-    def affine(self, operation: Affine, *values: Germ) -> Germ:  # type: ignore[override]
+    def affine(self, operation: Affine, *values: Germ) -> BoundedGerm:
         """As in slices; notes how many products are summed."""
         self.terms = max(self.terms, operation.terms if operation.weights else 1)
         return super().affine(operation, *values)
@@ -61,15 +68,15 @@ class TieDomain(SlicedDomain):
         if not bool(zeros.any()):
             return value, None
         sizes = (germ.parts.abs() + germ.error)[zeros]
-        self.sizes.append(float(sizes.max()))
+        self._sizes.append(float(sizes.max()))
         return zeroed(value, zeros), zeros
 
     def note_pieces(
         self, zeros: Sequence[Tensor | None], taken: Tensor, above: Sequence[BoundedGerm]
     ) -> None:
         """Keep what was taken to be zero and what was decided."""
-        self.assumed.append(Assumed(tuple(zeros), max(self.sizes, default=1.0), taken))
-        self.sizes.clear()
+        self.assumed.append(Assumed(tuple(zeros), max(self._sizes, default=1.0), taken))
+        self._sizes.clear()
 
     def note_winner(
         self, zeros: Sequence[Tensor | None], winner: Tensor, leads: Sequence[BoundedGerm]
