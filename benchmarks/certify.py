@@ -14,7 +14,8 @@ from farfield.networks import read_hein2019
 
 QUESTION = (
     "Six published ResNet-20, 64 uniform and 64 Gaussian rays each: what share is proven with "
-    "certify=True, in how many forward passes of the same rays in the same type (CPU time)?"
+    "certify=True, in how many forward passes of the same rays in the same type (CPU time, batches "
+    "of the quickest size)?"
 )
 NAMES = ("plain", "ceda", "acet")
 TARGETS = {"certified_share": ">= 1", "passes_per_ray": "<= 60"}
@@ -33,16 +34,24 @@ def rays_of(shape: tuple[int, ...], count: int) -> Iterator[tuple[str, torch.Ten
 def proof(model: nn.Module, network: ff.Network, rays: torch.Tensor) -> tuple[float, float]:
     """The share of rays that is proven, and how many forward passes that takes."""
     origin = torch.zeros_like(rays[0])
-    with torch.no_grad():
-        model(rays[:4])
-        start = time.process_time()
-        model(rays)
-    forward = time.process_time() - start
+    forward = min(_forward(model, rays, size) for size in (4, 8, 16, len(rays)))
     start = time.process_time()
     far = ff.at_infinity(network, origin, rays, certify=True, budget=BUDGET)
     spent = time.process_time() - start
     assert far.certified is not None
     return float(far.certified.double().mean()), spent / forward
+
+
+def _forward(model: nn.Module, rays: torch.Tensor, size: int) -> float:
+    """What a forward pass takes, so many rays at a time; the quicker of two."""
+    best = float("inf")
+    with torch.no_grad():
+        for _ in range(2):
+            start = time.process_time()
+            for part in rays.split(size):
+                model(part)
+            best = min(best, time.process_time() - start)
+    return best
 
 
 def measure() -> dict[str, float]:

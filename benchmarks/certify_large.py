@@ -9,7 +9,7 @@ from benchmarks.certify import proof, rays_of
 QUESTION = (
     "ResNet-18 and ResNet-50 at 64 x 64 with random weights, 8 uniform and 8 Gaussian rays each: "
     "what share is proven with certify=True, in how many forward passes of the same rays in the "
-    "same type (CPU time)?"
+    "same type (CPU time, batches of the quickest size)?"
 )
 TARGETS = {
     "resnet18_share": ">= 1",
