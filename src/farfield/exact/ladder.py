@@ -134,7 +134,7 @@ class _Climber:
             except LostRays:
                 needs.append(self._needed(domain))
                 continue
-            verdict = Verdict.of(self.network, out, domain)
+            verdict = LogitOrder.of(self.network, out, domain)
             self._store(some, verdict, domain, verdict.proven)
             needs.append(torch.where(verdict.proven, 0, self._needed(domain)))
         return torch.cat(needs)
@@ -146,7 +146,7 @@ class _Climber:
             proven = torch.zeros_like(domain.certain)
             try:
                 out = walk(self.group.program, domain, start_of(pair), self.constants)
-                verdict = Verdict.of(self.network, out, domain)
+                verdict = LogitOrder.of(self.network, out, domain)
                 proven = verdict.proven & prove_ties(
                     self.network,
                     self.group.program,
@@ -188,7 +188,9 @@ class _Climber:
         slices = torch.where(domain.doubt < TIE, domain.slices, slices)
         return torch.where(domain.certain | (domain.lost > 0), slices, 0).to(torch.int64)
 
-    def _store(self, rays: Tensor, verdict: Verdict, domain: SlicedDomain, proven: Tensor) -> None:
+    def _store(
+        self, rays: Tensor, verdict: LogitOrder, domain: SlicedDomain, proven: Tensor
+    ) -> None:
         """Write what is proven."""
         far, member = self.far, self.group.members[self.index]
         if far.certified is None or far.relative is None or far.reach_bounds is None:
@@ -204,7 +206,7 @@ class _Climber:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LogitOrder:
     """What a walk in slices says about logits, each ``(2, rays, classes)``."""
 
     germs: Tensor
@@ -213,7 +215,7 @@ class Verdict:
     proven: Tensor
 
     @classmethod
-    def of(cls, network: Network, out: Germ, domain: SlicedDomain) -> Verdict:
+    def of(cls, network: Network, out: Germ, domain: SlicedDomain) -> LogitOrder:
         """Compare the logits; a walk that takes ties for granted does so here too."""
         floats = [_classes(network, part) for part in floats_of(out)]
         errors = _classes(network, error_of(out))

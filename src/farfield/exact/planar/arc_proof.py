@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from farfield.exact.bounded import BoundedDomain, Magnitudes
-from farfield.exact.ladder import Verdict
+from farfield.exact.ladder import LogitOrder
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.ray.place_domain import PlaceDomain
 from farfield.exact.sliced import SlicedDomain, SlicedGerm
@@ -83,7 +83,7 @@ def _proven(
     magnitudes, budget = Magnitudes(list(constants.values())), ExactBudget(float("inf"))
     domain = ConeDomain(len(owner), germ.parts, magnitudes, SLICES, {}, budget)
     out = walk(program, domain, germ, constants)
-    verdict = Verdict.of(network, out, domain)
+    verdict = LogitOrder.of(network, out, domain)
     leads = verdict.relative[0] == 0
     found = (leads == (limits > 0)[owner]).all(dim=1)
     found &= verdict.winner[:, 0] == limits.argmax(dim=1)[owner]
