@@ -25,10 +25,9 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
+from farfield.graph.activations import RELU
 from farfield.graph.growth import Growth, unused
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
-
-RELU = Pieces.hinge(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,8 @@ class GermDomain:
 
         A factor and not a mask: overflow shows in the product, and it is several times faster.
         """
-        slope, intercept = value.pair
-        still = slope == 0
+        slope, intercept = value.pair.unbind(0)
+        still = slope.eq(0)
         self.note((intercept / slope).masked_fill_(still, 0.0), sign=-1)
         return torch.sign(torch.where(still, intercept, slope)).relu_()
 
@@ -295,7 +294,7 @@ class GermDomain:
 
 def is_relu(pieces: Pieces) -> bool:
     """Whether this is ``max(x, 0)``, which deserves a short cut."""
-    return len(pieces.slopes) == 2 and not _has_tensor(pieces) and pieces == RELU
+    return pieces is RELU or (not _has_tensor(pieces) and pieces == RELU)
 
 
 def _has_tensor(pieces: Pieces) -> bool:

@@ -26,11 +26,26 @@ from farfield.exact.sides import SideDomain, approached_jump
 from farfield.exact.walking import check_rays, cut_rows, keep_memory
 from farfield.graph.network import InstanceGroup, Network, chunks
 from farfield.graph.program import Program, Step, walk
+from farfield.graph.rules import RULES
 
-# What was found out about the programs of networks: whether slopes and intercepts are too little
-# for one, and whether a jump may be met at an asymptote.
-_Kind = tuple[bool, bool]
+
+class _Kind(NamedTuple):
+    """What is found out once about a program.
+
+    Attributes:
+        growing: Whether slopes and intercepts are too little for it.
+        sided: Whether a jump may be met at an asymptote, so that sides must be followed.
+        settles: Whether all of it comes to rest, decided: nothing only approaches a limit.
+    """
+
+    growing: bool
+    sided: bool
+    settles: bool
+
+
 _KINDS: WeakKeyDictionary[InstanceGroup, _Kind] = WeakKeyDictionary()
+# Operations that are decided for good from some distance on.
+_SETTLING = ("copy", "affine", "piecewise affine", "largest")
 
 
 def at_infinity(
@@ -90,19 +105,20 @@ def at_infinity(
     seconds = seconds_of(budget, network, rays)
     keep_memory()
     kinds = [_kind(group) for group in network.groups]
-    if any(growing for growing, _ in kinds):
+    if any(kind.growing for kind in kinds):
         far = _blank(network, rays, certify, (origins, directions))
         far = series_far_field(far, network, undecided)
         return prove(far, network) if certify else far
     with torch.no_grad():
-        far = _walked(network, [sided for _, sided in kinds], (origins, directions), certify)
+        far = _walked(network, kinds, (origins, directions), certify)
         if certify:
             from farfield.exact.ladder import climb
 
             climb(network, far, origins, directions, seconds)
-        if undecided == "raise" and bool(far.undecided.any()):
-            _raise_undecided(network, far.undecided)
-        far.reach.masked_fill_(far.asymptotic, torch.inf)
+        if certify or not all(kind.settles for kind in kinds):
+            if undecided == "raise" and bool(far.undecided.any()):
+                _raise_undecided(network, far.undecided)
+            far.reach.masked_fill_(far.asymptotic, torch.inf)
         if far.reach_bounds is not None and far.certified is not None:
             low, high = far.reach_bounds.masked_fill_(far.asymptotic, torch.inf)
             low.masked_fill_(~far.certified, 0.0)
@@ -114,23 +130,26 @@ def _kind(group: InstanceGroup) -> _Kind:
     """What sort of walk a group needs."""
     kind = _KINDS.get(group)
     if kind is None:
-        growing, jump = grows(group.program), None
-        if not growing:
-            jump = approached_jump(group.program, group.instance(0))
-        kind = _KINDS[group] = growing, jump is not None
+        program, jump = group.program, None
+        if not (growing := grows(program)):
+            jump = approached_jump(program, group.instance(0))
+        settles = all(
+            step.constant or RULES[step.target].kind in _SETTLING for step in program.steps
+        )
+        kind = _KINDS[group] = _Kind(growing, jump is not None, settles)
     return kind
 
 
 def _walked(
-    network: Network, sided: list[bool], given: tuple[Tensor, Tensor], certify: bool
+    network: Network, kinds: list[_Kind], given: tuple[Tensor, Tensor], certify: bool
 ) -> FarField:
     """Follow rays through all groups, a chunk at a time."""
     far, rays = None, max(rows.shape[0] for rows in given)
-    for group, sides in zip(network.groups, sided, strict=True):
+    for group, kind in zip(network.groups, kinds, strict=True):
         magnitudes = Magnitudes(list(group.shared.values())) if certify else None
         for part in chunks(rays, group, factor=2):
             pair = torch.cat([cut_rows(rows, part, rays) for rows in reversed(given)])
-            walked = _walk_group(group, pair, magnitudes, sides)
+            walked = _walk_group(group, pair, magnitudes, kind.sided)
             if len(group.members) == network.instances and part == slice(0, rays) and not certify:
                 return _at_once(network, walked, given)
             far = _blank(network, rays, certify, given) if far is None else far
@@ -143,7 +162,7 @@ def _walked(
 def _at_once(network: Network, walked: _Walked, given: tuple[Tensor, Tensor]) -> FarField:
     """The far field that one chunk of one group is all of."""
     slope, intercept = network.as_classes(walked.slope), network.as_classes(walked.intercept)
-    leading, shares = slope == slope.amax(dim=-1, keepdim=True), None
+    leading, shares = slope.eq(slope.amax(dim=-1, keepdim=True)), None
     if network.link == "identity":
         shares = intercept.clamp(0.0, 1.0)
         intercept, leading = _as_logarithms(slope, shares)
@@ -262,7 +281,7 @@ def _walk_group(
         domain = GermDomain(rays, pair)
         out, undecided = _follow(group.program, domain, Germ(pair), constants, sided)
         domain.watch(out)
-        sums = torch.stack(domain.sums)
+        sums = domain.sums[0] if len(domain.sums) == 1 else torch.stack(domain.sums)
         return out.slope, out.intercept, domain.reach, domain.asymptotic, undecided, sums
 
     def bounded(constants: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
@@ -276,7 +295,7 @@ def _walk_group(
         return *kept, sums, domain.certain, slope_error, intercept_error, domain.enclosure
 
     walked = _Walked(*group.each(plain if magnitudes is None else bounded))
-    if not math.isfinite(walked.sums.sum()):
+    if not math.isfinite(walked.sums if walked.sums.numel() == 1 else walked.sums.sum()):
         _raise_overflow(group, pair)
     return walked
 

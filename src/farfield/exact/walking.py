@@ -44,14 +44,18 @@ def check_rays(
             f"origin has {starts} rows and direction {ways}; they must have equally many, or one "
             "of them a single row"
         )
-    moving = directions.reshape(ways, -1).any(dim=1)
-    if not bool(moving.all()):
-        places = torch.nonzero(~moving).flatten()
+    # Most directions move everything, which is seen at a glance.
+    if not bool(directions.all()) and len(still := _still(directions)):
         raise InputError(
-            f"{len(places)} of {ways} directions are zero (rows {places[:5].tolist()}); a ray "
-            "needs a direction, drop these rows"
+            f"{len(still)} of {ways} directions are zero (rows {still[:5].tolist()}); a ray needs "
+            "a direction, drop these rows"
         )
     return origins, directions
+
+
+def _still(directions: Tensor) -> Tensor:
+    """Which rows are zero."""
+    return torch.nonzero(~directions.flatten(1).any(dim=1)).flatten()
 
 
 def cut_rows(rows: Tensor, part: slice, count: int) -> Tensor:

@@ -43,7 +43,9 @@ def as_rows(
         raise InputError(
             f"{what} is empty: it has shape {tuple(tensor.shape)}; pass at least one row"
         )
-    rows = tensor.detach().to(device, dtype).contiguous()
+    rows = tensor
+    if not _is_ready(tensor, dtype, device):
+        rows = tensor.detach().to(device, dtype).contiguous()
     # A sum is not finite if any of its numbers is not, and costs a fraction of looking at each.
     if math.isfinite(rows.sum()):
         return rows
@@ -59,6 +61,12 @@ def as_rows(
             f"({listed}); drop or impute them first"
         )
     return rows
+
+
+def _is_ready(tensor: Tensor, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a tensor can be taken as it is."""
+    same = tensor.dtype == dtype and tensor.device == device
+    return same and not tensor.requires_grad and tensor.is_contiguous()
 
 
 def _as_tensor(values: Any, what: str) -> Tensor:
