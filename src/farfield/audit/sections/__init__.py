@@ -7,9 +7,9 @@ the :class:`~farfield.audit.record.Audit`; ``case.found`` holds those of the par
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import torch
@@ -92,15 +92,20 @@ def _guard_made_meanwhile(case: Case) -> Iterator[Callable[[], object]]:
     if not (captured and case.wants_guard and case.given_guard is None) or threads == 1:
         yield lambda: None
         return
-    with ThreadPoolExecutor(1) as other:
-        torch.set_num_threads(threads - 1)
-        making = other.submit(lambda: (case.shown_guard, case.protection))
 
-        def ready() -> None:
-            wait([making])
-            torch.set_num_threads(threads)
+    def make() -> None:
+        with suppress(Exception):
+            _ = case.shown_guard, case.protection
 
-        try:
-            yield ready
-        finally:
-            ready()
+    def ready() -> None:
+        making.join()
+        torch.set_num_threads(threads)
+
+    torch.set_num_threads(threads - 1)
+    # Whoever interrupts the audit does not wait for it.
+    making = Thread(target=make, daemon=True)
+    making.start()
+    try:
+        yield ready
+    finally:
+        torch.set_num_threads(threads)

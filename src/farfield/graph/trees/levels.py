@@ -20,7 +20,7 @@ HALF, MOST_CODE, MOST_LIMIT = 16, 2**15, 2**16 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class TreeLevels:
     """The levels of trees.
 
     Attributes:
@@ -38,7 +38,7 @@ class Levels:
     @classmethod
     def of(
         cls, code: Tensor, most: Tensor, left: Tensor, roots: Tensor, depth: int
-    ) -> Levels | None:
+    ) -> TreeLevels | None:
         """Complete trees whose children stand side by side; ``None`` if they are too deep for it.
 
         Args:

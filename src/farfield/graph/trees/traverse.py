@@ -24,7 +24,7 @@ from farfield.graph.reading import InputColumn, Reading, Wire, Writer
 from farfield.graph.rules import RowFunction, Steps
 from farfield.graph.trees.compare import Ends
 from farfield.graph.trees.ensemble import Integers, TreeEnsemble
-from farfield.graph.trees.levels import Levels, past
+from farfield.graph.trees.levels import TreeLevels, past
 
 # How many (row, tree) pairs are walked together: what stays in the second cache.
 BLOCK = 1 << 16
@@ -98,9 +98,9 @@ class PackedTrees(RowFunction):
         return out.to(rows)
 
     @cached_property
-    def _levels(self) -> Levels | None:
+    def _levels(self) -> TreeLevels | None:
         """Shallow trees by their levels, which are walked in less time."""
-        return Levels.of(self.code, self.most, self.left, self.roots, self.depth)
+        return TreeLevels.of(self.code, self.most, self.left, self.roots, self.depth)
 
     @cached_property
     def _by_node(self) -> tuple[Tensor, Tensor | None]:
