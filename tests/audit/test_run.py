@@ -13,7 +13,7 @@ from torch import nn
 
 import farfield as ff
 from audit_subjects import affine
-from farfield.errors import InputError
+from farfield.errors import InputError, UnsupportedOperation
 from farfield.evaluate import Estimate
 
 
@@ -220,3 +220,27 @@ def test_the_file_of_the_data_is_named_by_its_digest_wherever_it_lies(tmp_path):
     path.write_text("a\n" + "\n".join(map(str, range(30))) + "\n")
     found = ff.audit(affine([[1.0], [-1.0]], [0.0, 0.0]), path, directions=5)
     assert found.data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Narrow(nn.Module):
+    """Outgrows every power in a narrow cone around the diagonal alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(3, 2)
+
+    def forward(self, x):
+        grows = torch.relu(x.sum(1, keepdim=True) - 1.99 * x.amax(1, keepdim=True))
+        return self.last(torch.cat([x, torch.exp(grows)], 1))
+
+
+def test_a_model_without_a_limit_on_a_late_ray_is_asked_from_the_start():
+    torch.manual_seed(0)
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    X[:, 1] = X[:, 0] + 0.02 * X[:, 1]
+    few = {"samples": 20, "directions": 20}
+    found = ff.audit(Narrow().double(), X, **few)
+    assert found.verdict.seen_to is not None
+    assert "exp of a value that keeps growing" in found.model.notes[0]
+    with pytest.raises(UnsupportedOperation, match="exp of a value that keeps growing"):
+        ff.audit(Narrow().double(), X, evidence="exact", **few)

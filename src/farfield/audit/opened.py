@@ -9,7 +9,7 @@ from typing import Any
 from farfield.audit.case import Case, Progress, open_case
 from farfield.audit.fields import Task
 from farfield.audit.given_guard import unguarded
-from farfield.audit.opening import Evidence, open_both
+from farfield.audit.opening import ASKED_FOR, Evidence, open_both
 from farfield.audit.settings import Settings, WantsGuard
 from farfield.data import LabelKind
 
@@ -28,6 +28,7 @@ def opened(
     guard: WantsGuard = False,
     allow_code: bool = False,
     evidence: Evidence = "auto",
+    because: str = ASKED_FOR,
     progress: Progress | None = None,
     **reading: Any,
 ) -> Iterator[Case]:
@@ -41,6 +42,7 @@ def opened(
             y,
             task=task,
             evidence=evidence,
+            because=because,
             allow_code=allow_code,
             class_names=class_names,
             random_state=settings.seed,

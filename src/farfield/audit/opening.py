@@ -27,6 +27,7 @@ Evidence = Literal["auto", "exact", "sampled"]
 Floats = NDArray[np.float64]
 # How many features, and how many directions across all, are tried for a limit.
 TRIED = 16
+ASKED_FOR = "sampling was asked for"
 
 
 def open_both(
@@ -36,6 +37,7 @@ def open_both(
     *,
     task: Task | None = None,
     evidence: Evidence = "auto",
+    because: str = ASKED_FOR,
     allow_code: bool = False,
     **reading: Any,
 ) -> tuple[LoadedModel, Source, Task]:
@@ -47,6 +49,7 @@ def open_both(
         labels: Of the data, unless it holds them.
         task: What the model does; told from it if ``None``.
         evidence: Whether the model is followed, or only asked.
+        because: Why, if it is only asked.
         allow_code: Whether a factory may run.
         **reading: Options of :func:`farfield.data.open_data`.
 
@@ -72,7 +75,7 @@ def open_both(
         **reading,
     )
     if loaded is None:
-        loaded = _load_with(made, source, data, evidence)
+        loaded = _load_with(made, source, data, evidence, because)
     loaded = _with_limits(loaded, made, source, data, evidence)
     if isinstance(model, str) and made is not model:
         loaded = replace(loaded, kind="factory", where=model)
@@ -134,9 +137,10 @@ def _load_alone(model: Any, evidence: Evidence) -> LoadedModel | None:
         return None
 
 
-def _load_with(model: Any, source: Source, data: Any, evidence: Evidence) -> LoadedModel:
+def _load_with(
+    model: Any, source: Source, data: Any, evidence: Evidence, reason: str
+) -> LoadedModel:
     """Load a model with the help of the data; what cannot be followed can perhaps be asked."""
-    reason = "sampling was asked for"
     if evidence != "sampled":
         try:
             return load_model(model, example=source.sample(1).X)

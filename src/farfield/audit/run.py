@@ -11,6 +11,7 @@ from farfield.audit.at_hand import AtHand, at_hand, is_path
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case, Progress
 from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
+from farfield.audit.evaluators import can_be_asked
 from farfield.audit.facts import data_facts, model_facts, provenance
 from farfield.audit.fields import Task
 from farfield.audit.judging import judged
@@ -21,6 +22,7 @@ from farfield.audit.record import Audit
 from farfield.audit.sections import compute
 from farfield.audit.settings import EngineName, EntryRows, Settings, WantsGuard
 from farfield.data import LabelKind
+from farfield.errors import NotFollowed
 
 
 def audit(
@@ -145,27 +147,31 @@ def audit(
         config=policy if is_path(policy) else None,
         **settings.changed(),
     )
-    with opened(
-        model,
-        X,
-        y,
-        settings,
-        ood=ood,
-        class_names=class_names,
-        label_kind=label_kind,
-        task=task,
-        guard=guard,
-        allow_code=allow_code,
-        evidence=evidence,
-        progress=progress,
-        features=features,
-        label=label,
-        schema=schema,
-        categorical=categorical,
-        ignore=ignore,
-        impute=impute,
-        delimiter=delimiter,
-    ) as case:
+    given: dict[str, Any] = {
+        "ood": ood,
+        "class_names": class_names,
+        "label_kind": label_kind,
+        "task": task,
+        "guard": guard,
+        "allow_code": allow_code,
+        "progress": progress,
+        "features": features,
+        "label": label,
+        "schema": schema,
+        "categorical": categorical,
+        "ignore": ignore,
+        "impute": impute,
+        "delimiter": delimiter,
+    }
+    with opened(model, X, y, settings, evidence=evidence, **given) as case:
+        try:
+            return judged(_conclude(case, started, files), held_to)
+        except NotFollowed as error:
+            # Some ray has no limit that can be followed, though those tried at first had one.
+            if evidence != "auto" or not can_be_asked(case.loaded.original):
+                raise
+            because = " ".join(error.reason.split())
+    with opened(model, X, y, settings, evidence="sampled", because=because, **given) as case:
         return judged(_conclude(case, started, files), held_to)
 
 

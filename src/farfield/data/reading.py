@@ -90,11 +90,32 @@ def frame_stream(
     name = str(given) if given else next(n for n in _label_names(len(taken)) if n not in taken)
     if name in taken:
         raise InputError(f"{where}: labels are given twice, as y and as column {name!r}.")
-    labels = value_column(name, y, where)
+    labels = value_column(name, _one_each(y, name, where), where)
     rows = len(columns[0]) if columns else 0
     if len(labels) != rows:
         raise InputError(f"{where}: {len(labels)} labels for {rows} rows.")
     return MemoryStream([*columns, labels], where, name, named=named)
+
+
+def _one_each(y: Any, name: str, where: str) -> Any:
+    """Labels as one value per row; a matrix of zeros and ones says more, or says it otherwise."""
+    if len(getattr(y, "shape", ())) != 2:
+        return y
+    matrix = as_array(y, name)
+    if matrix.shape[1] == 1:
+        return matrix[:, 0]
+    if matrix.dtype.kind not in "fiub" or not bool(np.isin(matrix, (0, 1)).all()):
+        return matrix
+    if bool((matrix.sum(axis=1) == 1).all()):
+        raise InputError(
+            f"{where}: labels have a column for each class; pass the class of each row, "
+            "y.argmax(axis=1)."
+        )
+    raise InputError(
+        f"{where}: some rows have no label or several, so labels do not exclude one another, and "
+        "each is a classifier of its own. Audit one at a time: ff.capture(model, X[:1], "
+        "head='multilabel', label=0) with y[:, 0]."
+    )
 
 
 def _has_names(X: Any) -> bool:

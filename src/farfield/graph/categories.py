@@ -188,10 +188,10 @@ def _written(
     table = constants.get(step.args[0].name)
     if table is None or step.shape is None:
         return [step]
-    return _looked_up(step, len(table))
+    return looked_up(step, len(table))
 
 
-def _looked_up(step: Step, count: int) -> list[Step]:
+def looked_up(step: Step, count: int) -> list[Step]:
     """An embedding, as a product with a row of zeros and a one."""
     steps: list[Step] = []
     each = (step.shape or (0,))[:-1]

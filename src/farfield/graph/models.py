@@ -20,6 +20,7 @@ import farfield.graph.composed
 import farfield.graph.norms
 import farfield.graph.placing
 import farfield.graph.pooling
+import farfield.graph.positions
 import farfield.graph.products
 import farfield.graph.resampling
 import farfield.graph.sorting

@@ -25,13 +25,14 @@ copies(aten.unfold.default, summary="the values, some of them several times")
 copies(aten.diagonal.default, summary="some of the values, picked by constant positions")
 
 
-def _is_value(item: Any) -> bool:
+def is_value(item: Any) -> bool:
+    """Whether an argument of a rule depends on the input."""
     return not isinstance(item, (Tensor, int, float, bool))
 
 
-def _among(domain: Domain[V], item: Any, other: Any) -> Any:
+def among(domain: Domain[V], item: Any, other: Any) -> Any:
     """A constant as a value with the rows of another one; values as they are."""
-    if _is_value(item):
+    if is_value(item):
         return item
     rows = item.expand(other.shape[0], *item.shape[1:]) if row_dimensions(other) else item
     return domain.constant(rows)
@@ -39,8 +40,8 @@ def _among(domain: Domain[V], item: Any, other: Any) -> Any:
 
 def _both(domain: Domain[V], base: Any, source: Any) -> tuple[Any, Any]:
     """What is overwritten and what is put there, one of which may be constant."""
-    other = base if _is_value(base) else source
-    return _among(domain, base, other), _among(domain, source, other)
+    other = base if is_value(base) else source
+    return among(domain, base, other), among(domain, source, other)
 
 
 def _for_rows(positions: Tensor, rows: Tensor, lead: int) -> Tensor:
@@ -54,7 +55,7 @@ def _for_rows(positions: Tensor, rows: Tensor, lead: int) -> Tensor:
 @rule(aten.copy.default, kind="copy", data=(0, 1), together=True)
 def copy(domain: Domain[V], base: Any, source: Any, *_: Any) -> Any:
     """The second value, as large as the first."""
-    if _is_value(source):
+    if is_value(source):
         return spread_over(domain, source, base)
     return domain.constant(source.expand(base.shape))
 
@@ -96,8 +97,8 @@ def index_put(
         made: Tensor = aten.index_put(old, positions, new, accumulate)
         return made
 
-    other = base if _is_value(base) else source
-    if not _is_value(source) and source.ndim == 0:
+    other = base if is_value(base) else source
+    if not is_value(source) and source.ndim == 0:
         source = source.reshape((1,) * len(other.shape))
     terms = 1 + math.prod(source.shape[row_dimensions(other) :]) if accumulate else 0
     return domain.affine(Affine(put, terms=terms), *_both(domain, base, source))
@@ -105,7 +106,7 @@ def index_put(
 
 def _scatter(domain: Domain[V], function: Callable[..., Tensor], given: Any, terms: int) -> V:
     base, dim, index, source = given
-    lead = row_dimensions(base if _is_value(base) else source)
+    lead = row_dimensions(base if is_value(base) else source)
 
     def put(old: Tensor, new: Tensor) -> Tensor:
         return function(old, dim, _for_rows(index, old, lead), new)
@@ -149,11 +150,11 @@ def gather(domain: Domain[V], value: Any, dim: int, index: Tensor, **_: Any) -> 
 @rule(aten.where.self, kind="copy", data=(1, 2), together=True)
 def where(domain: Domain[V], mask: Tensor, yes: Any, no: Any) -> V:
     """One value or another, by a constant mask; each may be constant."""
-    value = yes if _is_value(yes) else no
+    value = yes if is_value(yes) else no
     lead = row_dimensions(value)
     if lead and mask.ndim == len(value.shape):
         mask = mask[:1]
-    if _is_value(yes) and _is_value(no):
+    if is_value(yes) and is_value(no):
         pair = (spread_over(domain, yes, no), spread_over(domain, no, yes))
         pair = tuple(spread_over(domain, each, mask) for each in pair)
         chosen = Affine(lambda one, other: torch.where(mask.to(one.device), one, other))

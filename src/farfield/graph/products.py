@@ -141,38 +141,76 @@ def sum_with_product(
     return domain.affine(ADD, found, other)
 
 
-def _needs_two(_: str, operands: Sequence[Any], **__: Any) -> str | None:
-    if len(operands) > 2:
-        return "contracts more than two values at once; write it in two steps"
+def _needs_letters(equation: str, operands: Sequence[Any], **__: Any) -> str | None:
+    if len(operands) > 2 and ("..." in equation or "->" not in equation):
+        return "contracts more than two values at once; name every dimension, or take two steps"
     return None
 
 
-@rule(contract, kind="growth", data=(1,), together=True, refuse=_needs_two)
+@rule(contract, kind="growth", data=(1,), together=True, refuse=_needs_letters)
 def contraction(domain: Domain[V], equation: str, operands: Sequence[Any], **_: Any) -> V:
-    """A sum of products of two values."""
-    left, right = operands
-    letters = equation.replace(" ", "").partition("->")
+    """A sum of products of several values, two at a time."""
+    if len(operands) == 2:
+        return _contracted(domain, equation.replace(" ", ""), *operands)
+    given, _, wanted = equation.replace(" ", "").partition("->")
+    names = given.split(",")
+    value, letters = operands[0], names[0]
+    for place, item in enumerate(operands[1:], start=1):
+        later = {*wanted, *"".join(names[place + 1 :])}
+        kept = [each for each in dict.fromkeys(letters + names[place]) if each in later]
+        # Rows stand in front of what is made on the way, too.
+        kept.sort(key=lambda each: each != wanted[:1])
+        left = "".join(kept) if place + 1 < len(operands) else wanted
+        value = _contracted(domain, f"{letters},{names[place]}->{left}", value, item)
+        letters = left
+    found: V = value
+    return found
+
+
+def _contracted(domain: Domain[V], equation: str, left: Any, right: Any) -> Any:
+    """A sum of products of two values, of a value and a constant, or of two constants."""
+    given, _, wanted = equation.partition("->")
     sizes = {
         letter: size
-        for names, item in zip(letters[0].split(","), operands, strict=True)
+        for names, item in zip(given.split(","), (left, right), strict=True)
         for letter, size in zip(names.replace("...", ""), item.shape, strict=False)
     }
-    terms = math.prod(size for letter, size in sizes.items() if letter not in letters[2])
-    return domain.grow(Product(lambda x, y: torch.einsum(equation, x, y), terms), left, right)
+    terms = math.prod(size for letter, size in sizes.items() if letter not in wanted)
+
+    def summed(x: Tensor, y: Tensor) -> Tensor:
+        return torch.einsum(equation, x, y)
+
+    if is_value(left) and is_value(right):
+        return domain.grow(Product(summed, terms), left, right)
+    if is_value(left):
+        return domain.affine(Affine(summed, (right,), terms=terms), left)
+    if is_value(right):
+        return domain.affine(Affine(lambda x, y: summed(y, x), (left,), terms=terms), right)
+    return summed(left, right)
 
 
 def _needs_simple(_: Any, exponent: Any, *__: Any) -> str | None:
     if not isinstance(exponent, (int, float)):
         return None  # a constant tensor is looked at below
-    if exponent == 0 or Fraction(exponent).denominator > FINEST or abs(exponent) > 16:
-        return f"a power of {exponent} is no multiple of 1/{FINEST} up to 16"
+    if exponent == 0 or _simple(exponent).denominator > FINEST or abs(exponent) > 16:
+        return f"a power of {exponent} is no fraction with a denominator up to {FINEST}, up to 16"
     return None
+
+
+def _simple(exponent: float) -> Fraction:
+    """An exponent as it was meant: the float next to a third is a third.
+
+    >>> _simple(1 / 3), _simple(-0.5), _simple(0.7).denominator > FINEST
+    (Fraction(1, 3), Fraction(-1, 2), True)
+    """
+    third = Fraction(round(3 * exponent), 3)
+    return third if float(third) == exponent else Fraction(exponent)
 
 
 @rule(aten.pow.Tensor_Scalar, kind="growth", refuse=_needs_simple)
 def raise_to(domain: Domain[V], value: V, exponent: float) -> V:
-    """A power by a multiple of a quarter."""
-    return domain.grow(Power(Fraction(exponent)), value)
+    """A power by a multiple of a quarter or a third."""
+    return domain.grow(Power(_simple(exponent)), value)
 
 
 @rule(aten.square.default, kind="growth")

@@ -1,9 +1,11 @@
 """From a traced program to the one that is analysed: same function, fewer kinds of step.
 
 * Steps that the output does not need are dropped.
+* Members that are stacked in front of the rows are stacked behind them.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
 * Activations that are written out are put together again; conversions between float types become
   no-ops, and a softmax that looks out for rows of minus infinity becomes one that need not.
+* Positions of maxima become numbers, and what is looked up by them choices.
 * Comparisons, masks and ``where`` become piecewise-affine functions and choices.
 * Padding with minus infinity is folded into the max pool that it is for.
 * What makes probabilities at the end is taken off: the far field lives in the logits.
@@ -25,6 +27,7 @@ from farfield.graph.affine import convert
 from farfield.graph.bins import read_bins
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
+from farfield.graph.looking_up import read_positions
 from farfield.graph.masks import read_masks
 from farfield.graph.norms import read_attention
 from farfield.graph.one_row import one_row
@@ -37,6 +40,7 @@ from farfield.graph.refusals import HAS_LIMIT, MOVES, PRODUCT, Refused, refuse
 from farfield.graph.resting import growing_waves
 from farfield.graph.rules import RULES
 from farfield.graph.sorting import WITH_ORDER
+from farfield.graph.stacks import stack_behind_rows
 
 aten = torch.ops.aten
 
@@ -60,9 +64,11 @@ def simplify(
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
+    program = _prune(stack_behind_rows(program))
     program = read_attention(program)
     program = program.with_steps(recognise(program.steps, constants, program.output))
     program = read_bins(fold_padding(program), constants)
+    program = read_positions(taint(program), constants)
     program = read_masks(taint(program), constants)
     head, members = take_off(_prune(program), constants)
     members = tuple(
