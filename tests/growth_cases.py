@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from farfield.graph import norms, products
+from farfield.graph import norms, positions, products
 
 aten = torch.ops.aten
 GENERATOR = torch.Generator().manual_seed(5)
@@ -25,8 +25,20 @@ GROWN = {
         (2, 3),
         lambda x: torch.baddbmm(x @ W[:3, :2], x, x.transpose(1, 2), beta=0.5, alpha=2.0),
     ),
-    products.contract: ((2, 3), lambda x: torch.einsum("bij,bkj->bik", x, x.relu())),
-    aten.pow.Tensor_Scalar: ((4,), lambda x: x**3 - positive(x) ** -1.5),
+    products.contract: (
+        (2, 3),
+        lambda x: (
+            torch.einsum("bij,bkj->bik", x, x.relu()) + torch.einsum("jl,bij,bkl->bik", V[0], x, x)
+        ),
+    ),
+    aten.pow.Tensor_Scalar: (
+        (4,),
+        lambda x: x**3 - positive(x) ** -1.5 + (x.abs() ** 3 + 1.0) ** (1 / 3),
+    ),
+    positions.places_in_order: (
+        (5,),
+        lambda x: x.gather(1, (x.flip(1) * x).topk(2, 1).indices) + x.sort(1).indices[:, 1:3],
+    ),
     aten.square.default: ((4,), lambda x: aten.square(x)),
     aten.sqrt.default: ((4,), lambda x: positive(x).sqrt()),
     aten.rsqrt.default: ((4,), lambda x: x.flip(1) * positive(x).rsqrt()),

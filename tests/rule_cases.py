@@ -5,7 +5,7 @@ import operator
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from farfield.graph import stepwise
+from farfield.graph import positions, stepwise
 from farfield.graph.padded_pooling import padded_max_pool
 
 aten = torch.ops.aten
@@ -239,6 +239,17 @@ CASES = {
     aten.nanmedian.dim: ((2, 4), lambda x: x.nanmedian(2).values),
     aten.cummax.default: ((5,), lambda x: x.cummax(1).values),
     aten.cummin.default: ((2, 3), lambda x: x.cummin(1).values),
+    positions.place_of_largest: (
+        (5,),
+        lambda x: x + x.argmax(1, keepdim=True) - x.min(1, keepdim=True).indices,
+    ),
+    positions.take_at: ((2, 3), lambda x: x.gather(2, x.flip(1).argmax(2, keepdim=True))),
+    positions.put_at: (
+        (4,),
+        lambda x: x.scatter(1, x.argmin(1, keepdim=True), x[:, :1]).scatter(
+            1, x.argmax(1, keepdim=True), 0.5
+        ),
+    ),
     stepwise.bend: ((6,), lambda x: (x + 2) * (x > 0)),
     stepwise.choose: ((5,), lambda x: torch.where(x > x.flip(1), 0.5 * x, x.flip(1) - 1)),
 }
@@ -293,6 +304,11 @@ EXTRA = {
     "bins": ((4,), lambda x: x + torch.bucketize(x, ENDS).to(x.dtype)),
     "bins-from-below": ((4,), lambda x: torch.bucketize(x, ENDS, right=True).to(x.dtype)),
     "embedded-bins": ((4,), lambda x: F.embedding(torch.bucketize(x, ENDS), W)),
+    "embedded-maximum": ((3, 6), lambda x: F.embedding(x.argmax(2), W)),
+    "row-of-the-maximum": ((6,), lambda x: W[x.argmax(1)]),
+    "one-hot-maximum": ((5,), lambda x: x * F.one_hot(x.flip(1).argmax(1), 5)),
+    "is-the-maximum": ((5,), lambda x: x * (x.argmax(1, keepdim=True) == 2)),
+    "stacked-in-front": ((4,), lambda x: torch.stack([x, x.flip(1)]).relu().mean(0)),
     "einsum-left": ((3,), lambda x: torch.einsum("ij,bj->bi", W[:, :3], x)),
 }
 

@@ -16,13 +16,6 @@ NO_LIMIT = {
 # These have one.
 NOT_YET = {
     "Capsules": "no limit was found on 1 of 3 rays",
-    "CompressedInteraction": "contracts more than two values",
-    "GeneralisedMean": r"aten\.pow",
-    "Mahalanobis": "contracts more than two values",
-    "MeanProbabilities": "returns probabilities",
-    "SparseExperts": "position of a maximum",
-    "SwitchExperts": r"aten\.gather",
-    "TabNet": r"aten\.gather",
     "fnet_by_fft": r"aten\._fft_c2c",
 }
 UNREAD = NO_LIMIT | NOT_YET

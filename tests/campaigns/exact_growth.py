@@ -8,8 +8,9 @@ import torch
 from flint import arb
 
 from campaigns.exact_numbers import Array, Numbers, each
+from campaigns.exact_places import places_in_order
 from campaigns.exact_sums import addmm, einsum, matmul, scaled
-from farfield.graph import norms, products
+from farfield.graph import norms, positions, products
 
 aten = torch.ops.aten
 
@@ -23,6 +24,8 @@ def raised(numbers: Numbers, values: Array, exponent: float) -> Array:
         # One factor after another: balls that hold zero have no logarithm.
         whole = each(lambda x: math.prod([x] * int(abs(exponent))), values)
         return whole if exponent > 0 else 1 / whole
+    if float(3 * exponent).is_integer():
+        return each(lambda x: (x.log() * round(3 * exponent) / 3).exp(), values)
     return each(lambda x: x.sqrt() ** int(2 * exponent), values)
 
 
@@ -159,6 +162,7 @@ GROWTH: dict[Any, Any] = {
     products.multiply_matrices: matmul,
     products.add_product: addmm,
     products.contract: einsum,
+    positions.places_in_order: places_in_order,
     aten.pow.Tensor_Scalar: raised,
     aten.square.default: lambda n, values: raised(n, values, 2),
     aten.sqrt.default: lambda n, values: raised(n, values, 0.5),

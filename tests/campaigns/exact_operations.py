@@ -41,12 +41,15 @@ from campaigns.exact_places import (
     in_order,
     in_stable_order,
     index_put,
+    place_of_largest,
     put,
+    put_at,
     resized,
     running,
     sampled,
     scatter_add,
     scatter_value,
+    take_at,
     top,
     where,
 )
@@ -73,7 +76,7 @@ from campaigns.exact_windows import (
     padded_pool,
     total,
 )
-from farfield.graph import stepwise
+from farfield.graph import positions, stepwise
 from farfield.graph.padded_pooling import padded_max_pool
 from farfield.graph.program import SIZE, Program
 
@@ -235,6 +238,9 @@ OPERATIONS: dict[Any, Any] = {
     aten.min.other: of_two(np.minimum),
     aten.fmax.default: of_two(np.maximum),
     aten.fmin.default: of_two(np.minimum),
+    positions.place_of_largest: place_of_largest,
+    positions.take_at: take_at,
+    positions.put_at: put_at,
     stepwise.bend: bent,
     stepwise.choose: chosen,
     **GROWTH,

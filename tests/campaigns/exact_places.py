@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from campaigns.exact_numbers import Array, Numbers
+from campaigns.exact_numbers import Array, Numbers, each
 
 
 def put(target: Any) -> Any:
@@ -106,6 +106,35 @@ def at_rank(rank: Any) -> Any:
         return np.take(np.sort(values, axis=dim), [place] if keepdim else place, axis=dim), None
 
     return one
+
+
+def place_of_largest(
+    numbers: Numbers, values: Array, dim: int, keepdim: bool = False, sign: int = 1
+) -> Array:
+    find = np.argmax if sign > 0 else np.argmin
+    return each(lambda place: numbers.read(int(place)), find(values, axis=dim, keepdims=keepdim))
+
+
+def places_in_order(numbers: Numbers, values: Array, count: int, dim: int, sign: int = 1) -> Array:
+    order = np.argsort(-values if sign > 0 else values, axis=dim)
+    chosen = np.take(order, range(count), axis=dim)
+    return each(lambda place: numbers.read(int(place)), chosen)
+
+
+def _whole(numbers: Numbers, index: Array) -> Array:
+    """Exact numbers as the whole numbers that they are."""
+    return each(lambda x: next(k for k in range(10**4) if x == numbers.read(k)), index).astype(int)
+
+
+def take_at(numbers: Numbers, values: Any, dim: int, index: Array) -> Array:
+    return np.take_along_axis(numbers.array(values), _whole(numbers, index), axis=dim)
+
+
+def put_at(numbers: Numbers, base: Any, dim: int, index: Array, source: Any) -> Array:
+    result, places = numbers.array(base).copy(), _whole(numbers, index)
+    put = np.broadcast_to(numbers.array(source), places.shape)
+    np.put_along_axis(result, places, put, axis=dim)
+    return result
 
 
 def resized(target: Any) -> Any:

@@ -118,7 +118,9 @@ class _Looker:
             if table is not None:
                 yield step.args[1].name, len(table)
         elif step.target is aten.eq.Tensor and self._varies(step.args[0]):
-            shape = self._shapes.get(getattr(step.args[1], "name", ""))
+            name = getattr(step.args[1], "name", "")
+            held = self._constants.get(name)
+            shape = self._shapes.get(name) if held is None else tuple(held.shape)
             if shape is not None and len(shape) == 1 and not self._varies(step.args[1]):
                 yield step.args[0].name, shape[0]
 

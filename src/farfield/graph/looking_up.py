@@ -16,18 +16,25 @@ import torch
 from torch import Tensor
 
 from farfield.graph.categories import looked_up
-from farfield.graph.positions import place_of_largest, places_in_order, put_at, take_at
+from farfield.graph.positions import (
+    MOST_COMPARED,
+    MOST_PLACES,
+    place_of_largest,
+    places_in_order,
+    put_at,
+    take_at,
+)
 from farfield.graph.program import FREE, Program, Ref, Step
 
 aten = torch.ops.aten
-# How many places there may be to choose from, one after another; or all pairs of them at once.
-MOST_PLACES, MOST_COMPARED = 256, 64
 EXTREMES = {aten.argmax.default: 1, aten.argmin.default: -1}
 PAIRS = {aten.max.dim: 1, aten.min.dim: -1}
 SHARES = (
     *(aten.softmax.int, aten._softmax.default),
     *(aten.log_softmax.int, aten._log_softmax.default),
 )
+# What picks and puts by constant positions, which are whole numbers then.
+CONSTANT = {take_at: aten.gather.default, put_at: aten.scatter.src}
 SORTS = (aten.sort.default, aten.sort.stable)
 
 
@@ -65,6 +72,8 @@ class _PositionReader:
             return self._taken(step)
         if step.target in (aten.scatter.src, aten.scatter.value) and self._varies(step.args[2]):
             return self._put(step)
+        if step.target in CONSTANT and not self._varies(step.args[2]):
+            return _at_constants(step)
         if step.target is aten.embedding.default and self._varies(step.args[1]):
             return self._embedded(step, *step.args[:2])
         if step.target is aten.index.Tensor and len(step.args[1]) == 1:
@@ -155,6 +164,18 @@ class _PositionReader:
         if self._varies(table) or not self._varies(index) or len(shape) != 2:
             return [step]
         return looked_up(replace(step, args=(table, index), kwargs={}), shape[0])
+
+
+def _at_constants(step: Step) -> list[Step]:
+    """Positions that turn out not to depend on the input."""
+    value, dim, index, *rest = step.args
+    whole = replace(
+        _like(step, aten._to_copy.default, index),
+        name=f"{step.name}/places",
+        kwargs={"dtype": torch.int64},
+        constant=True,
+    )
+    return [whole, _like(step, CONSTANT[step.target], value, dim, Ref(whole.name), *rest)]
 
 
 def _like(step: Step, target: Any, *args: Any) -> Step:

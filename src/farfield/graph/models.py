@@ -28,6 +28,7 @@ import farfield.graph.stepwise  # noqa: F401 - importing these registers their r
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.formats import listed, readable
 from farfield.graph.assemble import build, finish, from_reading
+from farfield.graph.categories import read_categories
 from farfield.graph.export import as_example
 from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
@@ -191,7 +192,9 @@ def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
 def _onnx_network(reading: OnnxReading, dtype: torch.dtype) -> Network:
     """Make a network of a file that leaves the rows where they are."""
     if reading.link == "softmax":
-        return finish(reading.program, reading.constants, dtype)
+        codes = read_categories(reading.program, reading.constants)
+        network = finish(codes.program, reading.constants, dtype)
+        return replace(network, columns=codes.columns) if codes.counts else network
     program = without_head(reading.program)
     return build(program, reading.constants, "none", dtype, link=reading.link)
 

@@ -21,6 +21,8 @@ from farfield.graph.placing import among
 from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import Affine, Domain, Pieces, V, rule
 
+# How many places there may be to choose from, one after another; or all pairs of them at once.
+MOST_PLACES, MOST_COMPARED = 256, 64
 # 1 above 0, and 0 at it and below.
 STEP = Pieces((0.0,), (0.0, 0.0), (0.0, 1.0))
 # 1 at 0, and 0 at every other whole number, without a jump.

@@ -55,6 +55,35 @@ PLAIN = (
     *("Selu", "Gelu", "HardSigmoid", "LeakyRelu", "ThresholdedRelu", "Identity", "Dropout"),
     "Flatten",
 )
+RECURRENT = {"forward": {}, "reverse": {}, "bidirectional": {}}
+
+
+def recurrent(layer, way, given=(), **options):
+    """A layer over five moments of three numbers: its last state beside all of them."""
+    gates, ways = {"LSTM": 4, "GRU": 3, "RNN": 1}[layer], 1 + (way == "bidirectional")
+    weights = {"w": f(ways, 2 * gates, 3), "r": f(ways, 2 * gates, 2), "b": f(ways, 4 * gates)}
+    # A state for every row would be a constant for a number of rows: it is made of the data.
+    start = [("ReduceSum", ["time", "all"], {"outputs": ["s"]})] if given else []
+    weights |= {"all": i(0, 2), "g": f(1, 1, 2)} if given else {}
+    states = [("MatMul", ["s1", "g"], {"outputs": [name]}) for name in given]
+    shaped = [("Reshape", ["s", "form"], {"outputs": ["s1"]})] if given else []
+    weights |= {"form": i(1, -1, 1)} if given else {}
+    options |= {"hidden_size": 2, "direction": way, "outputs": ["all_states", "last"]}
+    chain = [
+        ("Transpose", None, {"perm": [1, 0, 2], "outputs": ["time"]}),
+        *start,
+        *shaped,
+        *states,
+        (layer, ["time", "w", "r", "b", *([""] if given else []), *given], options),
+        ("Transpose", ["all_states"], {"perm": [2, 0, 1, 3], "outputs": ["front"]}),
+        ("Reshape", ["front", "flat"], {"outputs": ["states"]}),
+        ("Transpose", ["last"], {"perm": [1, 0, 2], "outputs": ["end"]}),
+        ("Reshape", ["end", "flat"], {}),
+        ("Concat", ["_", "states"], {"axis": 1}),
+    ]
+    return Case(chain, (5, 3), {**weights, "flat": i(0, -1)})
+
+
 IMAGE, SIGNAL, SOLID = (2, 7, 6), (2, 9), (1, 5, 4, 6)
 CASES = {
     **{name: Case([(name, None, {})]) for name in PLAIN},
@@ -407,6 +436,44 @@ CASES = {
         IMAGE,
         {"k": i(1)},
     ),
+    "TopK-places": Case(
+        [
+            ("TopK", ["_", "k"], {"outputs": ["t", "at"]}),
+            ("Neg", ["x"], {}),
+            ("GatherElements", ["_", "at"], {"axis": 1}),
+        ],
+        weights={"k": i(3)},
+    ),
+    "ArgMax": Case(
+        [
+            ("ArgMax", ["x"], {"axis": 1, "outputs": ["at"]}),
+            ("ReduceSum", ["x", "k"], {"outputs": ["sum"]}),
+            ("Relu", ["x"], {}),
+            ("ScatterElements", ["_", "at", "sum"], {"axis": 1}),
+        ],
+        weights={"k": i(1)},
+    ),
+    "ArgMin": Case(
+        [("ArgMin", None, {"axis": -1, "keepdims": 0}), ("Gather", ["w", "_"], {})],
+        IMAGE,
+        {"w": f(6, 4)},
+    ),
+    "OneHot": Case(
+        [
+            ("ArgMax", None, {"axis": 1, "keepdims": 0}),
+            ("OneHot", ["_", "n", "levels"], {}),
+            ("Add", ["_", "x"], {}),
+        ],
+        weights={"n": i(6), "levels": np.array([-0.5, 2.0], np.float32)},
+    ),
+    **{
+        f"{layer}-{way}": recurrent(layer, way, **options)
+        for layer in ("LSTM", "GRU", "RNN")
+        for way, options in RECURRENT.items()
+    },
+    "GRU-late": recurrent("GRU", "forward", linear_before_reset=1),
+    "RNN-relu": recurrent("RNN", "forward", activations=["Relu"]),
+    "LSTM-given": recurrent("LSTM", "forward", given=("h", "c")),
     "CumSum": Case([("CumSum", ["_", "a"], {})], weights={"a": i(1)}),
     "CumSum-turned": Case(
         [("CumSum", ["_", "a"], {"reverse": 1, "exclusive": 1})], IMAGE, {"a": i(-1)}

@@ -24,6 +24,7 @@ from farfield.graph.onnx.effort import effort
 from farfield.graph.onnx.outline import outline
 from farfield.graph.program import FREE, SIZE, CodePlace, Program, Ref, Step
 from farfield.graph.refusals import MOVES
+from farfield.graph.rules import RULES
 
 aten = torch.ops.aten
 ROWS, OTHER_ROWS = 1_000_003, 998_244_353
@@ -185,6 +186,21 @@ class ProgramBuilder:
         self.width = max(self.width, width)
         self.steps.append(step)
         return Data(step.name, _meta(torch.empty((ROWS, width), device="meta")), value.single)
+
+    def is_column(self, value: Data) -> bool:
+        """Whether a value is some of the input's own numbers, only moved about."""
+        made = {step.name: step for step in self.steps}
+        name = value.name
+        while name in made:
+            rule = RULES.get(made[name].target)
+            if rule is None or rule.kind != "copy":
+                return False
+            name = next(made[name].refs(), "")
+        return name == INPUT
+
+    def code(self, value: Data) -> Data:
+        """A number of the input that is taken for the code of a category."""
+        return self.emit(aten._to_copy.default, value, dtype=torch.int64)
 
     def first(self, target: Callable[..., Any], value: Data, *args: Any) -> Data:
         """Write a step that makes several values, and take the first."""

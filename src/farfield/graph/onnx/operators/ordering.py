@@ -9,6 +9,7 @@ import torch
 from farfield.graph.onnx.node import Node, operator
 from farfield.graph.onnx.operators.selecting import place
 from farfield.graph.onnx.trace import ROWS, Known, ProgramBuilder, Refusal, Value, plain
+from farfield.graph.positions import MOST_COMPARED, places_in_order
 
 aten = torch.ops.aten
 # What it takes to put one of many values in order.
@@ -17,7 +18,7 @@ PER_VALUE = 2**12
 
 @operator("TopK")
 def top(trace: ProgramBuilder, node: Node) -> Any:
-    """The largest or smallest values in order; their positions are not followed."""
+    """The largest or smallest values in order, and their positions."""
     value = node.data()
     counts = node.integers("k", 1) or []
     axis = place(node.whole("axis", -1), value)
@@ -28,7 +29,10 @@ def top(trace: ProgramBuilder, node: Node) -> Any:
         raise Refusal("leaves the order of the values open")
     trace.spend(PER_VALUE * length)
     largest = bool(node.whole("largest", 1))
-    return trace.first(aten.topk.default, value, counts[0], axis, largest, True), None
+    values = trace.first(aten.topk.default, value, counts[0], axis, largest, True)
+    if node.outputs < 2 or length > MOST_COMPARED:
+        return values, None
+    return values, trace.emit(places_in_order, value, counts[0], axis, 1 if largest else -1)
 
 
 @operator("CumSum")

@@ -51,13 +51,31 @@ def pick(trace: ProgramBuilder, value: Value, axis: int, positions: list[int]) -
     return trace.apply(aten.index_select.default, value, axis, Known(index))
 
 
+def looked_up(trace: ProgramBuilder, table: Value, axis: int, positions: Data) -> Any:
+    """Rows of a table of constants: a product with a row of zeros and a one."""
+    if isinstance(table, Data) or axis or table.tensor.ndim != 2:
+        raise Refusal("looks values up by the input")
+    rows = as_float(table)
+    codes = trace.code(positions) if trace.is_column(positions) else positions
+    mask = is_each(trace, codes, rows.shape[0])
+    numbers = trace.emit(aten._to_copy.default, mask, dtype=torch.float64)
+    return trace.emit(aten.linear.default, numbers, trace.apply(aten.t.default, rows))
+
+
+def is_each(trace: ProgramBuilder, positions: Data, count: int) -> Data:
+    """Whether a position is 0, 1, 2 and so on, along a new last dimension."""
+    trace.spend(count, 8 * count)
+    column = trace.emit(aten.unsqueeze.default, positions, -1)
+    return trace.emit(aten.eq.Tensor, column, Known(torch.arange(count, dtype=torch.float64)))
+
+
 @operator("Gather")
 def gather(trace: ProgramBuilder, node: Node) -> Any:
-    """Values at constant positions."""
+    """Values at constant positions, and rows of a table by what depends on the input."""
     value, positions = node[0], node[1]
     axis = place(node.whole("axis", 0), value)
     if isinstance(positions, Data):
-        raise Refusal("looks values up by the input")
+        return looked_up(trace, value, axis, positions)
     if isinstance(value, Known) and positions.tensor.ndim == 0:
         return trace.apply(aten.select.int, value, axis, plain(positions, "positions")[0])
     picked = pick(trace, value, axis, plain(positions, "positions"))
