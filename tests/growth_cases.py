@@ -37,7 +37,10 @@ GROWN = {
     ),
     positions.places_in_order: (
         (5,),
-        lambda x: x.gather(1, (x.flip(1) * x).topk(2, 1).indices) + x.sort(1).indices[:, 1:3],
+        lambda x: (
+            x.gather(1, (x.flip(1) * x.flip(1).abs()).topk(2, 1).indices)
+            + x.sort(1).indices[:, 1:3]
+        ),
     ),
     aten.square.default: ((4,), lambda x: aten.square(x)),
     aten.sqrt.default: ((4,), lambda x: positive(x).sqrt()),

@@ -626,6 +626,21 @@ class Arithmetic:
 
 
 @dataclass(frozen=True)
+class FarDepth:
+    """Weights whose change leaves the limits of a model as they are.
+
+    Attributes:
+        rays: How many rays were followed, from rows of the data.
+        weights: How many numbers the model has.
+        idle: How many of them have no part in what it says at the ends of these rays.
+    """
+
+    rays: int
+    weights: int
+    idle: int
+
+
+@dataclass(frozen=True)
 class Collapse:
     """A regressor at one end of one feature.
 

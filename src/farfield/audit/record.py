@@ -19,6 +19,7 @@ from farfield.audit.fields import (
     Detected,
     EntryErrors,
     Family,
+    FarDepth,
     Feature,
     Flip,
     Health,
@@ -74,6 +75,7 @@ class Audit:
         pictures: For image models, examples.
         collapses: For regressors, where the predicted scale collapses.
         arithmetic: Where the model's own arithmetic gives out; ``None`` if it was not asked.
+        depth: How many weights have no part in the limits; ``None`` where that was not tried.
         remedies: What can be done.
         guard: Before and after the guard; ``None`` if it was not asked for.
         provenance: What is needed to do it again.
@@ -104,6 +106,7 @@ class Audit:
     pictures: tuple[Picture, ...] = ()
     collapses: tuple[Collapse, ...] = ()
     arithmetic: Arithmetic | None = None
+    depth: FarDepth | None = None
     remedies: tuple[Remedy, ...]
     guard: BeforeAfter | None = None
     provenance: Provenance

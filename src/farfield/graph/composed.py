@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.graph.affine import ADD, SUBTRACT
-from farfield.graph.growth import AtRest, Exponential, Logarithm, Power, Product
+from farfield.graph.growth import AtRest, Exponential, Logarithm, Power, Product, SharingOut
 from farfield.graph.norms import centred
 from farfield.graph.pooling import maximum, minimum
 from farfield.graph.products import is_value, product, scaled
@@ -46,35 +46,61 @@ def _without(domain: Domain[V], value: V, dims: Sequence[int], keepdim: bool) ->
     return domain.affine(Affine(lambda t: t.squeeze(tuple(dims))), value)
 
 
+# Up to so many values, each is compared with each other one.
+MOST_COMPARED = 64
+
+
+def _log_of_best(domain: Domain[V], value: Any, dim: int) -> V:
+    """The logarithm of the largest share of a softmax, which is never small."""
+    shares = domain.grow(SharingOut(dim % len(value.shape) - len(value.shape)), value)
+    return domain.grow(Logarithm(), domain.largest(_parts(domain, shares, dim)))
+
+
 @rule(aten.logsumexp.default, kind="growth")
 def logsumexp(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False) -> V:
-    """The largest, plus the logarithm of what ties with it."""
+    """The largest, minus the logarithm of its share."""
     places = [dims] if isinstance(dims, int) else list(dims)
-    top = value
+    found: Any = value
     for place in places:
-        top = domain.largest(_parts(domain, top, place))
-    shares = domain.grow(Exponential(), domain.affine(SUBTRACT, value, top))
-    count = math.prod(value.shape[place] for place in places)
-    total = domain.affine(Affine(lambda t: t.sum(places, keepdim=True), terms=count), shares)
-    found = domain.affine(ADD, top, domain.grow(Logarithm(), total))
+        top = domain.largest(_parts(domain, found, place))
+        found = domain.affine(SUBTRACT, top, _log_of_best(domain, found, place))
     return _without(domain, found, places, keepdim)
 
 
 @rule(aten.logaddexp.default, kind="growth", data=(0, 1), together=True)
 def logaddexp(domain: Domain[V], left: V, right: V) -> V:
-    """The larger of two, plus the logarithm of what ties with it."""
-    top = maximum(domain, left, right)
-    shares = [
-        domain.grow(Exponential(), domain.affine(SUBTRACT, each, top)) for each in (left, right)
-    ]
-    total = domain.grow(Logarithm(), domain.affine(ADD, *shares))
-    return domain.affine(ADD, top, total)
+    """The larger of two, minus the logarithm of its share."""
+    pair = (_opened(domain, each, -1) for each in (left, right))
+    beside = Affine(lambda *each: torch.cat(torch.broadcast_tensors(*each), -1))
+    return logsumexp(domain, domain.affine(beside, *pair), [-1])
 
 
 @rule(aten.log_softmax.int, aten._log_softmax.default, kind="growth")
 def log_softmax(domain: Domain[V], value: Any, dim: int, *_: Any) -> V:
-    """The value minus its log-sum-exp."""
-    return domain.affine(SUBTRACT, value, logsumexp(domain, value, [dim], True))
+    """The distance to the largest, plus the logarithm of its share."""
+    if value.shape[dim] > MOST_COMPARED:
+        return domain.affine(SUBTRACT, value, logsumexp(domain, value, [dim], True))
+    away = _away_from_best(domain, value, dim % len(value.shape))
+    return domain.affine(ADD, away, _log_of_best(domain, value, dim))
+
+
+def _away_from_best(domain: Domain[V], value: Any, dim: int) -> V:
+    """Everyone minus the largest, which is minus itself exactly zero."""
+    count = value.shape[dim]
+
+    def repeated(rows: Tensor, new: int) -> Tensor:
+        sizes = [count if place == new else -1 for place in range(rows.ndim + 1)]
+        return rows.unsqueeze(new).expand(sizes)
+
+    pair = (
+        domain.affine(Affine(lambda rows, new=new: repeated(rows, new)), value)
+        for new in (dim + 1, dim)
+    )
+    shape = [count if place in (dim, dim + 1) else 1 for place in range(len(value.shape) + 1)]
+    others = (1 - torch.eye(count, dtype=torch.float64, device=value.device)).reshape(shape)
+    apart = scaled(domain, domain.affine(SUBTRACT, *pair), others)
+    least = domain.largest(_parts(domain, apart, dim + 1), -1)
+    return _without(domain, least, [dim + 1], False)
 
 
 def _needs_euclid(_: Any, __: Any, order: float, *___: Any) -> str | None:

@@ -103,8 +103,9 @@ class _PositionReader:
         named = dict(producer.kwargs)
         if producer.target is aten.topk.default:
             value, count, *rest = producer.args
-            dim, largest = (*rest, *(-1, True)[len(rest) :])[:2]
-            return self._ordered(step, value, count, dim, 1 if largest else -1)
+            dim = rest[0] if rest else -1
+            falls = rest[1] if len(rest) > 1 else True
+            return self._ordered(step, value, count, dim, 1 if falls else -1)
         if producer.target in SORTS and not named.get("stable"):
             value, *rest = producer.args
             dim = named.get("dim", rest[0] if rest else -1)
@@ -115,9 +116,8 @@ class _PositionReader:
 
     def _extreme(self, step: Step, producer: Step, sign: int) -> list[Step]:
         value, *rest = producer.args
-        dim, keepdim = (*rest, *(None, False)[len(rest) :])
-        dim = producer.kwargs.get("dim", dim)
-        keepdim = producer.kwargs.get("keepdim", keepdim)
+        dim = producer.kwargs.get("dim", rest[0] if rest else None)
+        keepdim = producer.kwargs.get("keepdim", rest[1] if len(rest) > 1 else False)
         value, shape = self._without_shares(value, dim), self._shape(value)
         if not isinstance(dim, int) or not shape or shape[dim] == FREE:
             return [step]

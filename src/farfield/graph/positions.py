@@ -145,7 +145,7 @@ def _take_at(domain: Domain[V], value: Any, dim: int, index: Any) -> V:
     """The value at each position, by one choice for each place."""
     dim = dim % len(index.shape)
     value = among(domain, value, index)
-    found = _spread(domain, value, dim, 0, index)
+    found: V = _spread(domain, value, dim, 0, index)
     for place in range(1, value.shape[dim]):
         here = _is(domain, index, float(place))
         found = domain.choice(here, _spread(domain, value, dim, place, index), found)

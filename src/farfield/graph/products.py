@@ -150,10 +150,19 @@ def _needs_letters(equation: str, operands: Sequence[Any], **__: Any) -> str | N
 @rule(contract, kind="growth", data=(1,), together=True, refuse=_needs_letters)
 def contraction(domain: Domain[V], equation: str, operands: Sequence[Any], **_: Any) -> V:
     """A sum of products of several values, two at a time."""
+    plain = equation.replace(" ", "")
+    value: Any = operands[0]
     if len(operands) == 2:
-        return _contracted(domain, equation.replace(" ", ""), *operands)
-    given, _, wanted = equation.replace(" ", "").partition("->")
-    names = given.split(",")
+        value = _contracted(domain, plain, value, operands[1])
+    else:
+        given, wanted = plain.split("->")
+        value = _one_by_one(domain, given.split(","), wanted, operands)
+    found: V = value
+    return found
+
+
+def _one_by_one(domain: Domain[V], names: list[str], wanted: str, operands: Sequence[Any]) -> Any:
+    """Contract the first two values, what comes of it with the third, and so on."""
     value, letters = operands[0], names[0]
     for place, item in enumerate(operands[1:], start=1):
         later = {*wanted, *"".join(names[place + 1 :])}
@@ -163,8 +172,7 @@ def contraction(domain: Domain[V], equation: str, operands: Sequence[Any], **_: 
         left = "".join(kept) if place + 1 < len(operands) else wanted
         value = _contracted(domain, f"{letters},{names[place]}->{left}", value, item)
         letters = left
-    found: V = value
-    return found
+    return value
 
 
 def _contracted(domain: Domain[V], equation: str, left: Any, right: Any) -> Any:

@@ -3,8 +3,9 @@
 * Steps that the output does not need are dropped.
 * Members that are stacked in front of the rows are stacked behind them.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
-* Activations that are written out are put together again; conversions between float types become
-  no-ops, and a softmax that looks out for rows of minus infinity becomes one that need not.
+* Activations and norms that are written out are put together again; conversions between float
+  types become no-ops, and a softmax that looks out for rows of minus infinity becomes one that need
+  not.
 * Positions of maxima become numbers, and what is looked up by them choices.
 * Comparisons, masks and ``where`` become piecewise-affine functions and choices.
 * Padding with minus infinity is folded into the max pool that it is for.
@@ -41,6 +42,7 @@ from farfield.graph.resting import growing_waves
 from farfield.graph.rules import RULES
 from farfield.graph.sorting import WITH_ORDER
 from farfield.graph.stacks import stack_behind_rows
+from farfield.graph.written_norms import read_norms
 
 aten = torch.ops.aten
 
@@ -66,6 +68,7 @@ def simplify(
     program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
     program = _prune(stack_behind_rows(program))
     program = read_attention(program)
+    program = _prune(read_norms(program, constants))
     program = program.with_steps(recognise(program.steps, constants, program.output))
     program = read_bins(fold_padding(program), constants)
     program = read_positions(taint(program), constants)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from farfield.audit.at_hand import AtHand
-from farfield.audit.fields import Arithmetic, Collapse, EntryErrors, Lapse, Mistake
+from farfield.audit.fields import Arithmetic, Collapse, EntryErrors, FarDepth, Lapse, Mistake
 from farfield.audit.findings import KINDS
 from farfield.audit.findings.document import pages
 from farfield.audit.findings.kind import registered
@@ -230,3 +230,13 @@ def test_a_cap_on_confidence_is_noted():
     capped = finding(replace(audit, model=replace(audit.model, cap=0.84)), "FF604")
     assert capped.severity == "note"
     assert capped.evidence[0].value == 0.84
+
+
+def test_weights_without_a_part_are_noted_from_half_of_them_on():
+    audit = plain()
+    shallow = finding(replace(audit, depth=FarDepth(4, 1000, 700)), "FF605")
+    assert shallow.severity == "note"
+    assert shallow.evidence[0].value == 0.7
+    assert "1,000 weights" in shallow.detail
+    deep = judged(replace(audit, depth=FarDepth(4, 1000, 400)), None)
+    assert "FF605" not in {each.code for each in deep.findings}

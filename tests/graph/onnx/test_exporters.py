@@ -370,3 +370,23 @@ def test_weights_that_an_exporter_left_outside_are_no_columns(tmp_path):
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(NotFollowed, match=r"mean \(1, 3\)"):
         ff.capture(tmp_path / "m.onnx")
+
+
+class ClassToken(nn.Module):
+    """A linear layer of one of several tokens, behind a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm, self.head = nn.Linear(3, 6), nn.LayerNorm(6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.norm(self.body(x))[:, 0])
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_the_cap_on_confidence_is_found_in_files(opset, tmp_path, agrees):
+    model = ClassToken().eval()
+    path = export(model, (4, 3), tmp_path / "m.onnx", dynamo=False, opset_version=opset)
+    cap = ff.capture(model, torch.zeros(1, 4, 3)).confidence_cap
+    assert cap < 1
+    assert agrees(path).confidence_cap == pytest.approx(cap, rel=1e-6)

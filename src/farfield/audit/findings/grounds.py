@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from farfield.audit.record import Audit
 
 SHOWN = 5
+# From this share of its weights on it is worth saying that they have no part.
+HALF = 0.5
 
 
 def _theorem(audit: Audit) -> Found | None:
@@ -73,6 +75,19 @@ def _capped(audit: Audit) -> Found | None:
         f"No input whatever makes the model more than {percent(cap)} sure: its last layers, or its "
         "leaves, do not allow it.",
         (Measure("largest confidence anywhere", cap, "at most", share=True),),
+    )
+
+
+def _shallow(audit: Audit) -> Found | None:
+    depth = audit.depth
+    if depth is None or depth.idle < HALF * depth.weights:
+        return None
+    share = depth.idle / depth.weights
+    return Found(
+        f"Far from the data {percent(share)} of the model's {depth.weights:,} weights have no part "
+        "in what it says: its limits hang on the first and the last layers alone, and depth drops "
+        "out.",
+        (Measure(f"weights without a part on {depth.rays} rays", share, "sample", share=True),),
     )
 
 
@@ -142,5 +157,28 @@ KINDS = (
         todo="Nothing. A threshold above the cap would never be met.",
         ignore="Always, unless a threshold is chosen by it.",
         find=_capped,
+    ),
+    FindingKind(
+        code="FF605",
+        title="depth drops out",
+        severity="note",
+        why=(
+            "In pre-norm networks, as transformers are, blocks add values that stay bounded to a "
+            "stream that grows, and a last norm divides by what grows. Far out the answer is then "
+            "that of the embedding, the norm and the head, whatever the blocks have learnt: "
+            "confidence there says nothing about what the model knows."
+        ),
+        how=(
+            "Weights are changed a little, all of them, then halves and halves of halves, and the "
+            "limits along some rays from rows of the data are computed again. Weights whose change "
+            f"leaves every limit as it was have no part. The finding is made from {percent(HALF)} "
+            "of the weights on, for models whose logits converge."
+        ),
+        todo=(
+            "Nothing changes it but the architecture. Do not take the level that confidence "
+            "converges to for a judgement; guard the model."
+        ),
+        ignore="If nobody looks at confidence far from the data.",
+        find=_shallow,
     ),
 )

@@ -18,6 +18,7 @@ from farfield.audit.case import Case
 from farfield.audit.sections import (
     arithmetic,
     collapses,
+    depth,
     detection,
     directions,
     entry_errors,
@@ -63,6 +64,7 @@ PARTS = (
     Part("health", lambda _: True, health.compute),
     Part("rays", _classifies_tables, rays.compute),
     Part("arithmetic", _classifies_tables, arithmetic.compute),
+    Part("depth", lambda case: case.classifies, depth.compute),
     Part("surfaces", _classifies_tables, surfaces.compute),
     Part("pictures", lambda case: not case.is_table, pictures.compute),
     Part("collapses", lambda case: not case.classifies, collapses.compute),

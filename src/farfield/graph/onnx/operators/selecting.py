@@ -76,7 +76,7 @@ def gather(trace: ProgramBuilder, node: Node) -> Any:
     axis = place(node.whole("axis", 0), value)
     if isinstance(positions, Data):
         return looked_up(trace, value, axis, positions)
-    if isinstance(value, Known) and positions.tensor.ndim == 0:
+    if positions.tensor.ndim == 0 and value.shape[axis] != ROWS:
         return trace.apply(aten.select.int, value, axis, plain(positions, "positions")[0])
     picked = pick(trace, value, axis, plain(positions, "positions"))
     shape = [*value.shape[:axis], *positions.shape, *value.shape[axis + 1 :]]
