@@ -25,20 +25,35 @@ def threshold(numbers: Numbers, values: Array, limit: float, other: float) -> Ar
 
 
 def bent(numbers: Numbers, values: Array, pieces: Any) -> Array:
-    """The line of the piece whose upper end is the first that is not below the value."""
+    """The line of the piece whose upper end is the first that is not below the value.
+
+    A ball around a jump says nothing: what the function is there is not a number.
+    """
+    edges = [numbers.fraction(edge) for edge in pieces.thresholds]
+    lines = [
+        (numbers.fraction(slope), numbers.fraction(intercept))
+        for slope, intercept in zip(pieces.slopes, pieces.intercepts, strict=True)
+    ]
+    jumps = [
+        edge
+        for edge, (a, b), (c, d) in zip(edges, lines, lines[1:], strict=False)
+        if a * edge + b != c * edge + d
+    ]
 
     def line(x: Any) -> Any:
-        place = sum(bool(x > numbers.fraction(edge)) for edge in pieces.thresholds)
-        return numbers.fraction(pieces.slopes[place]) * x + numbers.fraction(
-            pieces.intercepts[place]
-        )
+        if isinstance(x, arb) and not x.is_exact() and any(x.overlaps(edge) for edge in jumps):
+            return arb("nan")
+        slope, intercept = lines[sum(bool(x > edge) for edge in edges)]
+        return slope * x + intercept
 
     return each(line, values)
 
 
 def chosen(numbers: Numbers, mask: Array, yes: Any, no: Any) -> Array:
-    assert all(value in (0, 1) for value in mask.ravel())
-    return np.where(np.equal(mask, 1), numbers.array(yes), numbers.array(no))
+    unknown = each(lambda x: isinstance(x, arb) and x.is_nan(), mask).astype(bool)
+    assert all(value in (0, 1) for value in mask[~unknown])
+    found = np.where(np.equal(mask, 1), numbers.array(yes), numbers.array(no))
+    return np.where(unknown, mask, found)
 
 
 def clamp(numbers: Numbers, values: Array, low: Any = None, high: Any = None) -> Array:

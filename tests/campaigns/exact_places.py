@@ -1,9 +1,11 @@
 """Values that are put among others, sorted, resized or sampled, by their definitions."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import torch
+from flint import arb
 from torch import Tensor
 
 from campaigns.exact_numbers import Array, Numbers, each
@@ -108,30 +110,54 @@ def at_rank(rank: Any) -> Any:
     return one
 
 
+def _doubtful(one: Any, other: Any) -> bool:
+    """Whether two balls may or may not be in order; equal numbers are equal."""
+    exact = not isinstance(one, arb) or (one.is_exact() and other.is_exact())
+    return not exact and bool(one.overlaps(other))
+
+
 def place_of_largest(
     numbers: Numbers, values: Array, dim: int, keepdim: bool = False, sign: int = 1
 ) -> Array:
-    find = np.argmax if sign > 0 else np.argmin
-    return each(lambda place: numbers.read(int(place)), find(values, axis=dim, keepdims=keepdim))
+    def best(row: Array) -> Any:
+        place = int(np.argmax(row) if sign > 0 else np.argmin(row))
+        others = (each for k, each in enumerate(row) if k != place)
+        unknown = any(_doubtful(row[place], each) for each in others)
+        return arb("nan") if unknown else numbers.read(place)
+
+    found = np.apply_along_axis(lambda row: np.array([best(row)], dtype=object), dim, values)
+    return found if keepdim else found.squeeze(dim)
 
 
 def places_in_order(numbers: Numbers, values: Array, count: int, dim: int, sign: int = 1) -> Array:
-    order = np.argsort(-values if sign > 0 else values, axis=dim)
-    chosen = np.take(order, range(count), axis=dim)
-    return each(lambda place: numbers.read(int(place)), chosen)
+    def order(row: Array) -> Array:
+        places = np.argsort(-row if sign > 0 else row)
+        pairs = itertools.combinations(row, 2)
+        if any(_doubtful(*pair) for pair in pairs):
+            return np.array([arb("nan")] * count, dtype=object)
+        return np.array([numbers.read(int(place)) for place in places[:count]], dtype=object)
+
+    return np.apply_along_axis(order, dim, values)
 
 
-def _whole(numbers: Numbers, index: Array) -> Array:
-    """Exact numbers as the whole numbers that they are."""
-    return each(lambda x: next(k for k in range(10**4) if x == numbers.read(k)), index).astype(int)
+def _whole(numbers: Numbers, index: Array) -> tuple[Array, Array]:
+    """Exact numbers as the whole numbers that they are, and where they are not known."""
+    unknown = each(lambda x: isinstance(x, arb) and x.is_nan(), index).astype(bool)
+    known = np.where(unknown, numbers.array(0.0), index)
+    found = each(lambda x: next(k for k in range(10**4) if x == numbers.read(k)), known)
+    return found.astype(int), unknown
 
 
 def take_at(numbers: Numbers, values: Any, dim: int, index: Array) -> Array:
-    return np.take_along_axis(numbers.array(values), _whole(numbers, index), axis=dim)
+    places, unknown = _whole(numbers, index)
+    found = np.take_along_axis(numbers.array(values), places, axis=dim)
+    return np.where(unknown, index, found)
 
 
 def put_at(numbers: Numbers, base: Any, dim: int, index: Array, source: Any) -> Array:
-    result, places = numbers.array(base).copy(), _whole(numbers, index)
+    places, unknown = _whole(numbers, index)
+    assert not unknown.any()
+    result = numbers.array(base).copy()
     put = np.broadcast_to(numbers.array(source), places.shape)
     np.put_along_axis(result, places, put, axis=dim)
     return result

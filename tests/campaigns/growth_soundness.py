@@ -82,12 +82,17 @@ BLOCKS: dict[str, Any] = {
     "direction": lambda x, f, g: f(x) / length(g(x)),
     "bump": lambda x, f, g: (-(f(x) ** 2)).exp() + g(x),
     "logarithm": lambda x, f, g: normed(f(x)).square().log1p(),
+    "log softmax": lambda x, f, g: torch.log_softmax(f(x), 1),
+    "cube root": lambda x, f, g: (1.0 + f(x).abs() ** 3) ** (1 / 3),
+    "three": lambda x, f, g: torch.einsum("bi,bj,bj->bi", f(x), g(x), x),
+    "best": lambda x, f, g: g(x) + x.gather(1, f(x).argmax(1, keepdim=True)),
+    "in order": lambda x, f, g: g(x).gather(1, f(x).topk(WIDTH, 1).indices),
     "attention": lambda x, f, g: F.scaled_dot_product_attention(
         tokens(f(x)), tokens(g(x)), tokens(x)
     ).flatten(1),
 }
 # These double orders: not too many of them in a row.
-DOUBLES = {"product", "square"}
+DOUBLES = {"product", "square", "three"}
 # These change no growth.
 PLAIN = {"affine", "relu", "leaky", "abs", "clamp", "largest", "pool", "where"} | {
     "sigmoid",
@@ -95,6 +100,7 @@ PLAIN = {"affine", "relu", "leaky", "abs", "clamp", "largest", "pool", "where"} 
     "gelu",
     "silu",
     "softplus",
+    "best",
 }
 
 

@@ -25,7 +25,7 @@ def root_mean_square(x):
 
 
 def by_reciprocal(x):
-    return x * (1 / torch.sqrt(x.square().mean(-1, keepdim=True) + 0.01))
+    return x * torch.reciprocal(torch.sqrt(x.square().mean(-1, keepdim=True) + 0.01))
 
 
 class Written(nn.Module):

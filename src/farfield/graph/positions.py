@@ -18,6 +18,7 @@ from torch import Tensor
 from farfield.graph.affine import SUBTRACT
 from farfield.graph.growth import Power, Product
 from farfield.graph.placing import among
+from farfield.graph.products import scaled
 from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import Affine, Domain, Pieces, V, rule
 
@@ -25,8 +26,8 @@ from farfield.graph.rules import Affine, Domain, Pieces, V, rule
 MOST_PLACES, MOST_COMPARED = 256, 64
 # 1 above 0, and 0 at it and below.
 STEP = Pieces((0.0,), (0.0, 0.0), (0.0, 1.0))
-# 1 at 0, and 0 at every other whole number, without a jump.
-HAT = Pieces((-1.0, 0.0, 1.0), (0.0, 1.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0))
+# 1 at 0, and 0 at every other whole number; it jumps where no rounding gets to.
+AT_ZERO = Pieces((-0.5, 0.5), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 
 
 def place_of_largest(rows: Tensor, dim: int, keepdim: bool = False, sign: int = 1) -> Tensor:
@@ -79,7 +80,7 @@ def _along(dim: int, count: int, like: Any) -> Tensor:
 def _is(domain: Domain[V], position: V, number: Tensor | float) -> V:
     """1 where a position is a number, else 0."""
     away = domain.affine(Affine(lambda rows: rows, offset=-number, terms=1), position)
-    return domain.piecewise(away, HAT)
+    return domain.piecewise(away, AT_ZERO)
 
 
 @rule(place_of_largest, kind="choice")
@@ -123,9 +124,12 @@ def _places_in_order(domain: Domain[V], value: Any, count: int, dim: int, sign: 
         sizes = [length if place == new else -1 for place in range(len(value.shape) + 1)]
         return domain.affine(Affine(lambda rows: rows.unsqueeze(new).expand(sizes)), value)
 
-    # Whether each of the values is exceeded by each other one.
+    # Whether each of the values is exceeded by each other one; by itself it is not.
     pair = [repeated(dim), repeated(dim + 1)]
-    exceeded = domain.piecewise(domain.affine(SUBTRACT, *pair[::sign]), STEP)
+    shape = [length if place in (dim, dim + 1) else 1 for place in range(len(value.shape) + 1)]
+    others = (1 - torch.eye(length, dtype=torch.float64, device=value.device)).reshape(shape)
+    apart = scaled(domain, domain.affine(SUBTRACT, *pair[::sign]), others)
+    exceeded = domain.piecewise(apart, STEP)
     rank = domain.affine(Affine(lambda rows: rows.sum(dim + 1), terms=length), exceeded)
     total = domain.affine(Affine(lambda rows: rows.sum(dim, True), terms=length), rank)
     # One over zero where two are equal: of such an order no limit is known.

@@ -17,8 +17,7 @@ class PreNorm(nn.Module):
         super().__init__()
         self.embed = nn.Linear(4, 6)
         self.blocks = nn.ModuleList(
-            [nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 6))]
-            * blocks
+            [nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 6))] * blocks
         )
         self.norm, self.head = nn.LayerNorm(6), nn.Linear(6, 3)
 
