@@ -64,7 +64,8 @@ def logsumexp(domain: Domain[V], value: Any, dims: Any, keepdim: bool = False) -
     for place in places:
         top = domain.largest(_parts(domain, found, place))
         found = domain.affine(SUBTRACT, top, _log_of_best(domain, found, place))
-    return _without(domain, found, places, keepdim)
+    total: V = found
+    return _without(domain, total, places, keepdim)
 
 
 @rule(aten.logaddexp.default, kind="growth", data=(0, 1), together=True)
