@@ -245,9 +245,9 @@ CASES = {
     ),
     positions.take_at: ((2, 3), lambda x: x.gather(2, x.flip(1).argmax(2, keepdim=True))),
     positions.put_at: (
-        (4,),
-        lambda x: x.scatter(1, x.argmin(1, keepdim=True), x[:, :1]).scatter(
-            1, x.argmax(1, keepdim=True), 0.5
+        (2, 4),
+        lambda x: x.scatter(2, x.argmin(2, keepdim=True), x[:, :, :1]).scatter(
+            2, x.argmax(2, keepdim=True), 0.5
         ),
     ),
     stepwise.bend: ((6,), lambda x: (x + 2) * (x > 0)),

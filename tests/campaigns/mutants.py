@@ -41,10 +41,10 @@ def without_offset(operation: Affine) -> Affine | None:
 
 
 def swapped(pieces: Pieces) -> Pieces | None:
-    """The pieces in the wrong order."""
-    if not pieces.thresholds:
-        return None
-    return Pieces(pieces.thresholds, pieces.slopes[::-1], pieces.intercepts[::-1])
+    """The pieces in the wrong order, if that is another one."""
+    turned = Pieces(pieces.thresholds, pieces.slopes[::-1], pieces.intercepts[::-1])
+    tensors = any(isinstance(slope, torch.Tensor) for slope in pieces.slopes)
+    return turned if pieces.thresholds and (tensors or turned != pieces) else None
 
 
 def moved(pieces: Pieces) -> Pieces | None:
