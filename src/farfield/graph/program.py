@@ -133,14 +133,14 @@ class Turn:
 
     Attributes:
         step: The step.
-        lower: Its rule; ``None`` for a step that is computed from weights and sizes alone.
+        ruled: Whether it has a rule; not if it is computed from weights and sizes alone.
         args: Its arguments, and for each whether it is the name of a value; ``None`` where names
             stand deeper inside, or there are keywords.
         freed: The values that nobody reads afterwards.
     """
 
     step: Step
-    lower: Callable[..., Any] | None
+    ruled: bool
     args: tuple[tuple[Any, bool], ...] | None
     freed: tuple[str, ...]
 
@@ -151,8 +151,8 @@ class Turn:
         args = tuple(
             (item.name, True) if isinstance(item, Ref) else (item, False) for item in step.args
         )
-        lower = None if step.constant or step.target is SIZE else RULES[step.target].lower
-        return cls(step, lower, None if deeper or step.kwargs else args, freed)
+        ruled = not (step.constant or step.target is SIZE)
+        return cls(step, ruled, None if deeper or step.kwargs else args, freed)
 
     def bind(self, environment: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
         """The arguments with every name replaced by its value."""
@@ -189,17 +189,7 @@ class Program:
         self, step: Step, domain: Domain[V], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         """Apply the rule of one of the steps to values."""
-        return self.apply(RULES[step.target].lower, step, domain, args, kwargs)
-
-    def apply(
-        self,
-        rule: Callable[..., Any],
-        step: Step,
-        domain: Domain[V],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        """Apply a rule, the one of a step, to values."""
+        rule = RULES[step.target].lower
         try:
             if self.per_row:
                 return lower_rowwise(rule, domain, args, kwargs)
@@ -253,8 +243,8 @@ def walk(
     for turn in program.turns:
         step = turn.step
         args, kwargs = turn.bind(environment)
-        if turn.lower is not None:
-            environment[step.name] = program.apply(turn.lower, step, domain, args, kwargs)
+        if turn.ruled:
+            environment[step.name] = program.lower(step, domain, args, kwargs)
         elif step.target is SIZE:
             environment[step.name] = args[0].shape[args[1]]
         else:
