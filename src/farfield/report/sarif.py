@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # A name for each page where nobody has said where the pages are: `farfield explain` has them.
 NAMES = "urn:farfield:finding:"
+# Where the code goes in an address that does not end with it.
+CODE = "{code}"
 
 
 def sarif(audit: Audit, kinds: Kinds) -> str:
@@ -62,7 +64,7 @@ def _rule(kind: Explained, pages: str) -> dict[str, Any]:
         "shortDescription": {"text": f"{kind.title[0].upper()}{kind.title[1:]}"},
         "fullDescription": {"text": kind.why},
         "help": {"text": help_text, "markdown": markdown},
-        "helpUri": f"{pages}{kind.code}",
+        "helpUri": pages.replace(CODE, kind.code) if CODE in pages else f"{pages}{kind.code}",
         "defaultConfiguration": {"level": kind.severity},
     }
 
