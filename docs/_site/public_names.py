@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -19,11 +19,16 @@ from sphinx.util.docutils import SphinxDirective
 import farfield
 
 
+def callable_package(thing: Any) -> bool:
+    """Whether a package is a function too."""
+    return isinstance(thing, ModuleType) and callable(thing)
+
+
 def directive_for(thing: Any) -> str:
     """The directive of autodoc that documents an object."""
     if inspect.isclass(thing):
         return "autoexception" if issubclass(thing, BaseException) else "autoclass"
-    return "autofunction" if callable(thing) else "autodata"
+    return "autofunction" if inspect.isroutine(thing) or callable_package(thing) else "autodata"
 
 
 def options(thing: Any) -> list[str]:
@@ -46,7 +51,7 @@ def at_home(thing: Any, package: str) -> bool:
 def documented(package: str) -> list[tuple[str, Any]]:
     """Full name and object of what the page of a package documents."""
     home, itself = importlib.import_module(package), package.rpartition(".")[2]
-    found = [(package, home)] if callable(home) else []
+    found = [(package, home)] if callable_package(home) else []
     for name in sorted({*home.__all__, *taken_by_farfield(package)}, key=str.lower):
         short = name in farfield.__all__ and name in (*taken_by_farfield(package), itself)
         thing = getattr(farfield if short else home, name)
@@ -71,8 +76,9 @@ class PublicNames(SphinxDirective):
 def without_borrowed_words(
     _app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Take away a docstring that is that of the value's type."""
-    if what == "data" and " ".join(lines).split() == (inspect.getdoc(type(thing)) or "").split():
+    """Take away a docstring that is that of the value's type, or of what an alias stands for."""
+    kind = get_origin(thing) or type(thing)
+    if what == "data" and " ".join(lines).split() == (inspect.getdoc(kind) or "").split():
         lines.clear()
 
 

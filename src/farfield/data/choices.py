@@ -25,7 +25,7 @@ class TableOptions(TypedDict, total=False):
         label: Column of the labels; in an .npz archive an array (default: ``y`` or ``labels``), for
             .npy a second file. None for no labels, or those of the schema.
         label_kind: ``"class"`` turns labels into class indices, ``"number"`` leaves targets.
-        schema: Bounds, units, kinds and order: see `farfield.data.schema`.
+        schema: Bounds, units, kinds and order: a path, or a `Schema`.
         categorical: Numeric columns to be spread out as categories; text and booleans always are.
         ignore: Columns to leave out.
         impute: How missing values are filled: ``"mean"``, ``"median"``, ``"most_frequent"``; None
