@@ -13,7 +13,8 @@ from farfield.exact import ladder
 from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.rational import walk_exactly
-from farfield.exact.sliced import SlicedDomain, SlicedGerm, error_of, floats_of
+from farfield.exact.sliced import SlicedDomain
+from farfield.exact.sliced_germ import SlicedGerm, error_of, floats_of
 from farfield.graph.program import walk
 from nasty_networks import ARCHITECTURES, nasty, nasty_rays
 from oracles import Absolute, Residual

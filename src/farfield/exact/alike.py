@@ -15,7 +15,7 @@ from torch import Tensor
 from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.ray.place_domain import PlaceDomain
-from farfield.exact.sliced import SlicedGerm
+from farfield.exact.sliced_germ import SlicedGerm
 from farfield.exact.slices import Floats, SlicedWeight
 from farfield.graph.network import CHUNK_ELEMENTS
 from farfield.graph.program import Program, walk

@@ -22,14 +22,8 @@ from farfield.exact.germ import Germ
 from farfield.exact.leads import SLACK
 from farfield.exact.matrix import BudgetSpent, ExactBudget
 from farfield.exact.sides import approached_jump
-from farfield.exact.sliced import (
-    LostRays,
-    SlicedDomain,
-    SlicedGerm,
-    collapsed,
-    error_of,
-    floats_of,
-)
+from farfield.exact.sliced import LostRays, SlicedDomain
+from farfield.exact.sliced_germ import SlicedGerm, collapsed, error_of, floats_of
 from farfield.exact.slices import SlicedWeight, add_up, sum_error
 from farfield.exact.ties import TieDomain, prove_ties
 from farfield.graph.network import InstanceGroup, Network, chunks

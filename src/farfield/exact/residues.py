@@ -14,15 +14,15 @@ Decisions cannot be read off residues. They are replayed from another walk
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import torch
-from flint import fmpz
 from torch import Tensor
 
 from farfield.exact.matrix import ExactBudget
+from farfield.exact.modular import finest_bit, odd_part, primes_for, residues, twos_in
 from farfield.graph.growth import Growth
 from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
@@ -151,7 +151,7 @@ class ResidueDomain:
     def _times(self, value: Residue, factor: Fraction) -> Residue:
         """Multiply by a fraction."""
         number = self._number(factor)
-        twos = (factor.denominator & -factor.denominator).bit_length() - 1
+        twos = twos_in(factor.denominator)
         rows = self._reduced(value.values * number)
         return Residue(rows, value.bits + twos, value.odd * (factor.denominator >> twos))
 
@@ -176,8 +176,8 @@ class ResidueDomain:
         pair = value.values.unflatten(0, (2, -1)) * factor
         pair[1] += offset
         parts = [Fraction(offset) for offset in pieces.intercepts]
-        odd = math.lcm(*(_odd(part.denominator) for part in parts))
-        fine = max(_twos(part.denominator) for part in parts)
+        odd = math.lcm(*(odd_part(part.denominator) for part in parts))
+        fine = max(twos_in(part.denominator) for part in parts)
         self._end()
         return Residue(
             self._reduced(pair.flatten(0, 1)),
@@ -192,15 +192,15 @@ class ResidueDomain:
             return read.values, read.bits, 1
         denominator = Fraction(slope).denominator
         number = torch.tensor(self._number(slope), dtype=torch.float64)
-        return number, _twos(denominator), _odd(denominator)
+        return number, twos_in(denominator), odd_part(denominator)
 
     def _below(self, value: Residue, threshold: Number) -> Residue:
         """A value less a constant."""
         rows = value.values.clone()
         rows[self.rays :] -= self._number(threshold)
         denominator = Fraction(threshold).denominator
-        bits = max(value.bits, _twos(denominator))
-        return Residue(self._reduced(rows), bits, math.lcm(value.odd, _odd(denominator)))
+        bits = max(value.bits, twos_in(denominator))
+        return Residue(self._reduced(rows), bits, math.lcm(value.odd, odd_part(denominator)))
 
     def largest(
         self, candidates: Sequence[Residue], sign: int = 1, places: Places | None = None
@@ -266,52 +266,6 @@ class ResidueDomain:
     def grow(self, operation: Growth, *values: Residue) -> Residue:
         """What changes growth is walked in series."""
         raise NoResidue("products of values")
-
-
-def residues(values: Tensor, prime: int) -> Tensor:
-    """Floats modulo a prime, about zero.
-
-    >>> residues(torch.tensor([0.5, -3.0, 2.0**-1074], dtype=torch.float64), 7).tolist()
-    [-3.0, -3.0, 1.0]
-    """
-    mantissa, exponent = torch.frexp(values)
-    whole = torch.remainder((mantissa * 2.0**53).to(torch.int64), prime)
-    least, most = (int(each) for each in torch.aminmax(exponent)) if values.numel() else (0, 0)
-    powers = [pow(2, each - 53, prime) for each in range(least, most + 1)]
-    table = torch.tensor(powers, dtype=torch.int64, device=values.device)
-    found = torch.remainder(whole * table[(exponent - least).to(torch.int64)], prime)
-    return torch.where(2 * found > prime, found - prime, found).double()
-
-
-def finest_bit(values: Tensor) -> int:
-    """The least ``b`` of which all numbers are multiples of ``2**-b``; at least 0.
-
-    >>> finest_bit(torch.tensor([0.75, 3.0], dtype=torch.float64))
-    2
-    """
-    mantissa, exponent = torch.frexp(values[values != 0])
-    if not mantissa.numel():
-        return 0
-    whole = (mantissa * 2.0**53).to(torch.int64)
-    last = exponent - 53 + torch.log2((whole & -whole).double()).to(torch.int64)
-    return max(0, -int(last.min()))
-
-
-def primes_for(terms: int) -> Iterator[int]:
-    """Primes, the largest first, of which sums of so many products of residues are exact."""
-    number = 2 * math.isqrt(2**53 // max(terms, 4)) - 5
-    while number > 3:
-        if fmpz(number).is_prime():
-            yield number
-        number -= 2
-
-
-def _twos(number: int) -> int:
-    return (number & -number).bit_length() - 1
-
-
-def _odd(number: int) -> int:
-    return number >> _twos(number)
 
 
 def proven_zero(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import torch
@@ -22,6 +22,19 @@ from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.germ import Germ, is_relu, kink
 from farfield.exact.leads import SLACK
 from farfield.exact.matrix import ExactBudget
+from farfield.exact.sliced_germ import (
+    SlicedGerm,
+    as_bounded,
+    collapsed,
+    error_of,
+    floats_of,
+    moved,
+    signed,
+    size_of,
+    slopes_alone,
+    times,
+    zeroed,
+)
 from farfield.exact.slices import (
     LARGEST,
     ROUNDOFF,
@@ -41,37 +54,6 @@ from farfield.graph.rules import Affine, Pieces, Places
 BESIDE = 2.0**-6
 # So much smaller than the least error of any layer is what marks a number as not zero.
 MARK_BITS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedGerm(BoundedGerm):
-    """A germ whose numbers are sums of floats: ``parts``, and the others in ``tail``."""
-
-    tail: Floats = ()
-
-    @property
-    def floats(self) -> Floats:
-        """All floats, the largest first."""
-        return (self.parts, *self.tail)
-
-    def collapsed(self) -> BoundedGerm:
-        """Count all floats but the first as errors."""
-        error = self.error
-        for part in self.tail:
-            error = error + part.abs()
-        return BoundedGerm(self.parts, error * SLACK if self.tail else error)
-
-
-def floats_of(value: Germ) -> Floats:
-    """All floats of a germ of any kind."""
-    return value.floats if isinstance(value, SlicedGerm) else (value.parts,)
-
-
-def error_of(value: Germ) -> Tensor:
-    """The bound that goes with all floats of a germ."""
-    if not isinstance(value, BoundedGerm):
-        raise TypeError("a germ without bounds in a walk with bounds")
-    return value.error
 
 
 class LostRays(Exception):  # noqa: N818 - control flow inside the package
@@ -120,7 +102,7 @@ class SlicedDomain(BoundedDomain):
 
     def _linear(self, operation: Affine, values: Sequence[Germ]) -> BoundedGerm:
         if operation.terms == 0 or (operation.terms == 1 and not operation.weights):
-            return _moved(operation, values)
+            return moved(operation, values)
         if operation.adds:
             return self._sum(values, operation.adds)
         if len(operation.weights) == len(values) == 1:
@@ -136,7 +118,7 @@ class SlicedDomain(BoundedDomain):
         rounded = [len(f) for f, e in zip((left, right), errors, strict=True) if bool(e.any())]
         terms = [*left, *(right if sign > 0 else (-part for part in right))]
         count = max(2, min(rounded, default=self.most_floats))
-        size = sum_error(len(terms), count) * _size(terms)
+        size = sum_error(len(terms), count) * size_of(terms)
         parts = add_up(terms, count)
         return SlicedGerm(parts[0], (errors[0] + errors[1]) * SLACK + size, parts[1:])
 
@@ -151,7 +133,7 @@ class SlicedDomain(BoundedDomain):
         count = max(2, len(floats))
         added = add_up(terms, count)
         error = value.error.clone()
-        error[half:] = (error[half:] + sum_error(len(terms), count) * _size(terms)) * SLACK
+        error[half:] = (error[half:] + sum_error(len(terms), count) * size_of(terms)) * SLACK
         zeros = torch.zeros_like(floats[0][:half])
         slopes = [part[:half] for part in floats] + [zeros] * (count - len(floats))
         parts = [torch.cat([slope, each]) for slope, each in zip(slopes, added, strict=True)]
@@ -205,7 +187,7 @@ class SlicedDomain(BoundedDomain):
         """What no number of a row exceeds; doubts rows that cannot be cut."""
         tops = row_tops(floats[0])
         if len(floats) > 1:
-            rest = _size(floats[1:]).reshape(len(tops), -1).amax(dim=1)
+            rest = size_of(floats[1:]).reshape(len(tops), -1).amax(dim=1)
             self._doubt_rows(rest * 2.0 ** (bits + 2) > tops.flatten())
         self._doubt_rows(~((tops >= SMALLEST) & (tops <= LARGEST)).flatten())
         return tops
@@ -216,7 +198,7 @@ class SlicedDomain(BoundedDomain):
     def _marked(self, floats: Floats, error: Tensor, tops: Tensor, bits: int) -> Tensor:
         """Errors, and a trace of every number that is not zero: what it meets is not exact."""
         mark = tops * 2.0 ** -(53 + (bits + 1) * self.slices + MARK_BITS)
-        present = error + _size(floats)
+        present = error + size_of(floats)
         return error + torch.where(present > 0, mark, 0.0)
 
     def _slices_for(self, grown: Tensor, tops: Tensor, weight: SlicedWeight) -> int:
@@ -237,10 +219,10 @@ class SlicedDomain(BoundedDomain):
         germs: list[BoundedGerm] = []
         for index, threshold in enumerate(pieces.thresholds):
             exactly = Fraction(float(threshold)) == threshold
-            placed = value if threshold == 0 else self._plus(_as_bounded(value), -float(threshold))
+            placed = value if threshold == 0 else self._plus(as_bounded(value), -float(threshold))
             placed, assumed = self.without_ties(placed) if exactly else (placed, None)
             if assumed is not None:
-                value = zeroed(value, _slopes_alone(assumed))
+                value = zeroed(value, slopes_alone(assumed))
             germ = collapsed(placed)
             sign = self.sign(*germ.pair)
             where = kink(pieces, index)
@@ -253,7 +235,7 @@ class SlicedDomain(BoundedDomain):
         for index, here in enumerate(above, start=1):
             taken = torch.where(here, index, taken)
         self.note_pieces(zeros, taken, germs)
-        return self._on_pieces(_as_bounded(value), pieces, above)
+        return self._on_pieces(as_bounded(value), pieces, above)
 
     def without_ties(self, value: Germ) -> tuple[Germ, Tensor | None]:
         """A place for walks that take to be zero what no precision decides."""
@@ -295,20 +277,20 @@ class SlicedDomain(BoundedDomain):
         inexact = any(not isinstance(n, Tensor) and Fraction(float(n)) != n for n in numbers)
         if bool(out_of_range(slope.abs()).any() | out_of_range(offset.abs()).any()):
             self.certain = torch.zeros_like(self.certain)
-        scaled = _times(value, pair, inexact)
+        scaled = times(value, pair, inexact)
         if all(number == 0 for number in pieces.intercepts):
             return scaled
-        moved = self._plus(scaled, torch.cat([offset, offset]) if offset.ndim else offset)
+        shifted = self._plus(scaled, torch.cat([offset, offset]) if offset.ndim else offset)
         doubt = ROUNDOFF * offset.abs() if inexact else torch.zeros_like(offset)
-        error = moved.error.clone()
+        error = shifted.error.clone()
         error[self.rays :] += doubt * SLACK
-        return replace(moved, error=error)
+        return replace(shifted, error=error)
 
     def largest(
         self, candidates: Sequence[Germ], sign: int = 1, places: Places | None = None
     ) -> BoundedGerm:
         """Prove which candidate wins; a candidate that is the winner itself needs no proof."""
-        germs = [_signed(candidate, sign) for candidate in candidates]
+        germs = [signed(candidate, sign) for candidate in candidates]
         best, winner = germs[0], torch.zeros_like(germs[0].slope)
         for place, germ in enumerate(germs[1:], start=1):
             lead, _ = self.without_ties(self._sum((germ, best), -1))
@@ -327,7 +309,7 @@ class SlicedDomain(BoundedDomain):
             gaps.append(collapsed(lead))
             self._settle(*gaps[-1].pair, *gaps[-1].error_pair)
         self.note_winner(zeros, winner, gaps)
-        return _signed(best, sign)
+        return signed(best, sign)
 
     def choose(self, condition: Tensor, yes: Germ, no: Germ) -> SlicedGerm:
         """Take one value and its bound where a condition holds, another elsewhere."""
@@ -368,42 +350,6 @@ def _doubt(
     return torch.maximum(*ratios)
 
 
-def collapsed(value: Germ) -> BoundedGerm:
-    """A germ of any kind with a single float for each number."""
-    return _as_bounded(value).collapsed()
-
-
-def _as_bounded(value: Germ) -> BoundedGerm:
-    if not isinstance(value, BoundedGerm):
-        raise TypeError("a germ without bounds in a walk with bounds")
-    return value
-
-
-def zeroed(value: Germ, where: Tensor) -> SlicedGerm:
-    """A value that is exactly zero at some places."""
-    parts = [part.masked_fill(where, 0.0) for part in floats_of(value)]
-    return SlicedGerm(parts[0], error_of(value).masked_fill(where, 0.0), tuple(parts[1:]))
-
-
-def _slopes_alone(places: Tensor) -> Tensor:
-    """Places among slopes, and none among intercepts."""
-    half = len(places) // 2
-    return torch.cat([places[:half], torch.zeros_like(places[half:])])
-
-
-def _moved(operation: Affine, values: Sequence[Germ]) -> SlicedGerm:
-    """Copy every float."""
-    floats = [floats_of(value) for value in values]
-    count = max(map(len, floats))
-    parts = []
-    for place in range(count):
-        given = [f[place] if place < len(f) else torch.zeros_like(f[0]) for f in floats]
-        parts.append(operation.function(*given))
-    magnitude = operation.magnitude or operation.function
-    error = magnitude(*(error_of(value) for value in values))
-    return SlicedGerm(parts[0], error, tuple(parts[1:]))
-
-
 def _beside(tops: Tensor, rows: Tensor) -> Tensor:
     """Numbers of rows with as many dimensions as values that have them."""
     return tops.reshape(-1, *[1] * (rows.ndim - 1))
@@ -412,31 +358,6 @@ def _beside(tops: Tensor, rows: Tensor) -> Tensor:
 def _plus_fresh(grown: Tensor, fresh: Tensor) -> Tensor:
     """Add a layer's own error wherever something that is not zero came in."""
     return torch.where(grown > 0, grown + fresh, 0.0) * SLACK
-
-
-def _size(parts: Sequence[Tensor]) -> Tensor:
-    size = parts[0].abs()
-    for part in parts[1:]:
-        size = size + part.abs()
-    return size
-
-
-def _times(value: BoundedGerm, factor: Tensor, inexact: bool) -> SlicedGerm:
-    """A value times the slopes of its pieces, which may be rounded themselves."""
-    floats = floats_of(value)
-    terms = [half for part in floats for half in two_product(part, factor)]
-    count = max(2, len(floats))
-    rate = sum_error(len(terms), count) + (2 * ROUNDOFF if inexact else 0.0)
-    size = _size(floats) * factor.abs()
-    parts = add_up(terms, count)
-    error = (value.error * factor.abs() + rate * size) * SLACK
-    return SlicedGerm(parts[0], error, parts[1:])
-
-
-def _signed(value: Germ, sign: int) -> SlicedGerm:
-    floats = floats_of(value)
-    parts = floats if sign > 0 else tuple(-part for part in floats)
-    return SlicedGerm(parts[0], error_of(value), parts[1:])
 
 
 def _divided(parts: Floats, divisor: int) -> Floats:

@@ -16,15 +16,16 @@ from torch import Tensor
 from farfield.exact.bounded import BoundedGerm, Magnitudes
 from farfield.exact.germ import Germ
 from farfield.exact.matrix import ExactBudget
+from farfield.exact.modular import finest_bit
 from farfield.exact.residues import (
     Assumed,
     LastTie,
     NoResidue,
     ResidueDomain,
-    finest_bit,
     proven_zero,
 )
-from farfield.exact.sliced import SlicedDomain, collapsed, zeroed
+from farfield.exact.sliced import SlicedDomain
+from farfield.exact.sliced_germ import collapsed, zeroed
 from farfield.exact.slices import SlicedWeight
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk

@@ -16,7 +16,8 @@ from farfield.exact.bounded import BoundedDomain, Magnitudes
 from farfield.exact.ladder import LogitOrder
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.ray.place_domain import PlaceDomain
-from farfield.exact.sliced import SlicedDomain, SlicedGerm
+from farfield.exact.sliced import SlicedDomain
+from farfield.exact.sliced_germ import SlicedGerm
 from farfield.exact.slices import add_up, sum_error, two_product
 from farfield.graph.network import CHUNK_ELEMENTS, Network
 from farfield.graph.program import Program, walk

@@ -19,7 +19,7 @@ from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.piecewise import has_jumps
 from farfield.exact.ray.place_domain import ABOVE, BELOW, PlaceDomain
-from farfield.exact.sliced import SlicedGerm, collapsed
+from farfield.exact.sliced_germ import SlicedGerm, collapsed
 from farfield.exact.slices import SlicedWeight, add_up, two_product
 from farfield.graph.network import CHUNK_ELEMENTS, Network
 from farfield.graph.program import Program, walk
