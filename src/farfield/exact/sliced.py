@@ -346,7 +346,8 @@ def _doubt(
     ):
         open_ = torch.where(matters & (part <= error), error, 0.0).reshape(rays, -1).amax(dim=1)
         most = part.abs().reshape(rays, -1).amax(dim=1)
-        ratios.append(torch.where(open_ > 0, open_ / most, 0.0))
+        # Nothing but open zeros is a tie, whatever its errors are.
+        ratios.append(torch.where((open_ > 0) & (most > 0), open_ / most, 0.0))
     return torch.maximum(*ratios)
 
 
