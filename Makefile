@@ -95,7 +95,7 @@ dist: $(READY) ## Build wheel and source archive twice, compare the bytes, check
 	rm -rf dist build/again
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/python -m hatchling build -d dist
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/python -m hatchling build -d build/again
-	cd dist && for file in *; do cmp "$$file" "../build/again/$$file"; done
+	cd dist && for file in *; do cmp "$$file" "../build/again/$$file" || exit 1; done
 	$(PYTHON) -m venv $(VENV)-dist
 	env -u PIP_CONSTRAINT $(VENV)-dist/bin/python -m pip install --quiet --no-deps --requirement .ci/dist.txt
 	$(VENV)-dist/bin/twine check --strict dist/*
