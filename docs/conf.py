@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "house",
+    "included",
     "layout",
     "names_in_prose",
     "opens_from_disk",
