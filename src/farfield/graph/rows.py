@@ -34,9 +34,9 @@ def as_rows(
         InputError: For another shape, an empty batch, integers, complex numbers, NaN or infinity.
     """
     tensor = _as_tensor(values, what)
-    if tuple(tensor.shape) == shape:
+    if tensor.shape == shape:
         tensor = tensor[None]
-    if tuple(tensor.shape[1:]) != shape or tensor.ndim == 0:
+    if tensor.shape[1:] != shape or tensor.ndim == 0:
         expected = ", ".join(["rows", *map(str, shape)])
         raise InputError(f"{what} has shape {tuple(tensor.shape)}; the model takes ({expected})")
     if tensor.shape[0] == 0:
