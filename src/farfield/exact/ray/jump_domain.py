@@ -108,12 +108,9 @@ class JumpDomain(CellDomain):
     def _above(self, parts: Tensor, threshold: Tensor) -> Tensor:
         slope, intercept = parts
         shape = (-1, *[1] * (slope.ndim - 1))
-        before, behind = (each.reshape(shape) for each in self._around)
-        t = (threshold - intercept) / slope
-        up, down = (slope > 0) & (t < before), (slope < 0) & (t > behind)
+        around = (each.reshape(shape) for each in self._around)
         still = (slope == 0) & (intercept > threshold)
-        found: Tensor = up | down | still | (threshold == -torch.inf)
-        return found
+        return _passed(slope, intercept, threshold, *around) | still
 
     @property
     def _around(self) -> tuple[Tensor, Tensor]:
@@ -128,17 +125,22 @@ class JumpDomain(CellDomain):
         t = self.cells.inside[:, None]
         guess = torch.where(slope == 0, intercept, slope * t + intercept)
         places = steps.intervals(guess)
-        first, last = steps.offsets[:-1], steps.offsets[1:]
+        # What rests is compared as it is; few columns of a ray move.
+        cell, output = torch.nonzero(slope, as_tuple=True)
+        slope, intercept, place = (each[cell, output] for each in (slope, intercept, places))
+        around = [each[cell] for each in self._around]
+        first, last = steps.offsets[output], steps.offsets[output + 1]
         edges = torch.cat([steps.breaks, steps.breaks.new_full((1,), torch.nan)])
         while True:
             # Neighbouring breaks may be one in the guess; what is passed when decides.
-            following = self._above(parts, edges[(first + places).clamp(max=len(edges) - 1)])
-            current = self._above(parts, edges[first + places - 1])
-            up = (first + places < last) & following
-            down = (places > 0) & ~current
+            at = first + place
+            upper, lower = edges[at.clamp(max=len(edges) - 1)], edges[at - 1]
+            up = (at < last) & _passed(slope, intercept, upper, *around)
+            down = (place > 0) & ~_passed(slope, intercept, lower, *around)
             if not bool((up | down).any()):
+                places[cell, output] = place
                 return places
-            places = places + up.long() - down.long()
+            place = place + up.long() - down.long()
 
     def representative(self, parts: Tensor) -> Tensor:
         """The value on each cell; infinite on those without an end, unless it rests."""
@@ -157,3 +159,13 @@ class JumpDomain(CellDomain):
 
     def note(self, decisions: Tensor) -> None:
         """Nobody asks for fingerprints along rays."""
+
+
+def _passed(
+    slope: Tensor, intercept: Tensor, threshold: Tensor, before: Tensor, behind: Tensor
+) -> Tensor:
+    """Whether values that move are above a threshold between two ``t``, by when they pass it."""
+    t = (threshold - intercept) / slope
+    up, down = (slope > 0) & (t < before), (slope < 0) & (t > behind)
+    found: Tensor = up | down | (threshold == -torch.inf)
+    return found
