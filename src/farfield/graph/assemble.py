@@ -13,7 +13,7 @@ from farfield.errors import CaptureError
 from farfield.graph.heads import Head, Member
 from farfield.graph.network import InstanceGroup, Network, join
 from farfield.graph.outcome import check_logits, check_output, check_rows_apart
-from farfield.graph.program import Program, fold_constants, renamed
+from farfield.graph.program import Program, Step, fold_constants, renamed
 from farfield.graph.reading import Link, Reading
 from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify, without_head
@@ -87,6 +87,18 @@ def _positions(program: Program) -> set[str]:
     return names
 
 
+def _of_type(program: Program, dtype: torch.dtype) -> Program:
+    """Make constants in the type of the analysis: the first states of recurrent layers, say."""
+
+    def made(step: Step) -> Step:
+        kind = step.kwargs.get("dtype")
+        if not step.constant or kind is None or not kind.is_floating_point:
+            return step
+        return replace(step, kwargs={**step.kwargs, "dtype": dtype})
+
+    return program.with_steps(tuple(map(made, program.steps)))
+
+
 def build(
     program: Program,
     constants: Mapping[str, Tensor],
@@ -106,7 +118,7 @@ def build(
         for name, tensor in constants.items()
     }
     with torch.no_grad():
-        folded, values = fold_constants(program, weights)
+        folded, values = fold_constants(_of_type(program, dtype), weights)
     if alike:
         folded, values = renamed(folded, values)
     positions = _positions(folded)

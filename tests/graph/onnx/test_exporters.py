@@ -66,7 +66,20 @@ def plain_mlp():
     return nn.Sequential(*parts)
 
 
+class Recurrent(nn.Module):
+    """The last state of an LSTM that goes both ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.layer(x)[0][:, -1])
+
+
 MODELS = {
+    "lstm": (Recurrent, (5, 3)),
     "mlp": (plain_mlp, (5,)),
     "lenet": (lenet, (1, 28, 28)),
     "resnet": (PreActResNet20, (3, 32, 32)),
