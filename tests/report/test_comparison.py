@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from farfield.audit.fields import Detected
+from farfield.audit.fields import BY_GUARD, BeforeAfter, Detected
 from farfield.evaluate import Estimate
 from farfield.report import write_comparison
 from report import sample_audits as samples
@@ -28,3 +28,20 @@ def test_scores_that_say_nothing_about_one_network_do_not_win(tmp_path):
     assert "1.7% (1.7% to 1.7%), Total uncertainty" in first
     assert "50% (50% to 50%), Variance between members" in second
     assert "Quality on the 500 points of the training" in path.read_text("utf-8")
+
+
+def test_a_guarded_model_is_shown_as_it_is_behind_its_guard(tmp_path):
+    """The sections of its audit are about the model inside, which may be blind everywhere."""
+    inside = replace(samples.tabular(), detection=(detected("predictive_entropy", 0.017),))
+    rows = {"accuracy": (0.9, 0.9), "AUROC: ring": (0.017, 0.987)}
+    guarded = replace(
+        inside,
+        verdict=replace(inside.verdict, blind=0.0, family=BY_GUARD, sentence="By proof."),
+        guard=BeforeAfter("A promise.", rows, {}),
+    )
+    shown = {"Inside": ("1.html", inside), "Guarded": ("2.html", guarded)}
+    page = write_comparison(shown, tmp_path / "i.html", title="Two").read_text("utf-8")
+    first, second = page.split('href="2.html"')[-2:]
+    assert "1.7% (1.7% to 1.7%), Total uncertainty" in first
+    assert "98.7%, Confidence" in second
+    assert page.count("0%, by proof") == len(inside.families)

@@ -78,6 +78,8 @@ def write_comparison(
 
 
 def _line(title: str, link: str, audit: Audit) -> ModelLine:
+    if audit.model_is_guarded:
+        return _guarded_line(title, link, audit)
     best: dict[str, str] = {}
     for contest in contests(audit, Limits()):
         own = [trial.found for trial in contest.trials if not trial.found.reference]
@@ -93,6 +95,21 @@ def _line(title: str, link: str, audit: Audit) -> ModelLine:
         blind={family.title: words.share(family.share) for family in audit.families},
         health={words.metric_title(n): words.measured(n, each)[0] for n, each in numbers.items()},
         detection=best,
+    )
+
+
+def _guarded_line(title: str, link: str, audit: Audit) -> ModelLine:
+    """What holds behind the guard; the sections of such an audit are about the model inside."""
+    after = {} if audit.guard is None else {n: pair[1] for n, pair in audit.guard.rows.items()}
+    numbers = audit.health.numbers if audit.health is not None else {}
+    found = {n.removeprefix("AUROC: "): n for n in after if n.startswith("AUROC: ")}
+    return ModelLine(
+        title=title,
+        link=link,
+        verdict=audit.verdict.sentence,
+        blind={family.title: f"{words.share(0.0)}, by proof" for family in audit.families},
+        health={words.metric_title(n): words.quantity(after[n], n) for n in numbers if n in after},
+        detection={n: f"{words.share(after[key])}, Confidence" for n, key in found.items()},
     )
 
 
