@@ -72,6 +72,16 @@ def test_trees_are_guarded_in_a_file_that_others_run(which, tmp_path):
     assert read_guarded(out).verify()
 
 
+def test_a_file_of_trees_is_guarded_by_its_path(tmp_path):
+    path, own = MAKERS["three"](tmp_path)
+    rows = _rows()[0]
+    safe = guard(path, rows)
+    assert np.allclose(safe.own_proba(rows), own(rows), atol=1e-6)
+    assert safe.predict_proba(1e6 * rows).max() <= 1 / 3 + 0.01
+    with as_onnx(path) as file:
+        assert np.array_equal(guard(str(file), rows).is_inside(rows), safe.is_inside(rows))
+
+
 def test_an_envelope_of_trees_has_their_own_answers(tmp_path):
     path, own = _xgboost(tmp_path, 2)
     rows, _ = _rows()
