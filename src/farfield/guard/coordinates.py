@@ -125,23 +125,21 @@ class Principal:
         )
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
-        """Coordinates of rows, ``(rows, components + 1)``."""
+        """Coordinates of one row, ``(components + 1,)``, or many, ``(rows, components + 1)``."""
         centred = rows.astype(np.float64)
         centred -= self.centre
         if self.factor is not None:
             centred *= self.factor
-        found = np.empty((len(rows), self.matrix.shape[1] + 1))
         own = _product(centred, self.matrix)
-        found[:, :-1] = own
-        rest = squares_of(centred)
-        rest *= self.scale
-        rest -= squares_of(own)
-        np.sqrt(np.maximum(rest, 0.0), out=found[:, -1])
+        found = np.empty((*own.shape[:-1], own.shape[-1] + 1))
+        found[..., :-1] = own
+        rest = squares_of(centred) * self.scale - squares_of(own)
+        found[..., -1] = np.sqrt(np.maximum(rest, 0.0))
         return found
 
 
 def _product(rows: Floats, matrix: Floats) -> Floats:
     """PyTorch's product is the quicker one of many rows; doubles have no coarser modes."""
-    if len(rows) == 1:
+    if rows.ndim == 1:
         return np.asarray(rows.dot(matrix))
     return np.asarray(torch.from_numpy(rows).mm(torch.from_numpy(matrix)))

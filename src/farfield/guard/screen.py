@@ -73,11 +73,11 @@ class Compared:
     sets: tuple[QuickSpheres | QuickEllipsoids, ...]
 
     def hold(self, rows: NDArray[Any]) -> Bools:
-        """Whether one of each set holds rows, ``(rows, columns)``."""
+        """Whether one of each set holds rows, ``(..., columns)``."""
         places = self.coordinates(rows)
         held = self.sets[0].hold(places)
         for each in self.sets[1:]:
-            held &= each.hold(places)
+            held = held & each.hold(places)
         return held
 
 
@@ -196,7 +196,7 @@ class WideScreen(Screen):
 
     def holds(self, row: NDArray[Any]) -> bool:
         """Whether all views hold one row."""
-        return bool(self.hold(row[None])[0])
+        return any(all(each.hold(row) for each in way) for way in self.whole)
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Whether all views hold rows, by any of their balls or ellipsoids."""

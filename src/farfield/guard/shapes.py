@@ -239,18 +239,25 @@ class QuickEllipsoids:
         )
 
     def hold(self, places: Singles) -> Bools:
-        """Whether places, ``(places, units)``, are in one of the ellipsoids."""
-        units = places.shape[1]
+        """Whether places, ``(..., units)``, are in one of the ellipsoids."""
+        units = places.shape[-1]
         turned = places.dot(self.first)
         turned -= self.shifts[:units]
         held: Bools = squares_of(turned) <= self.limits[0]
         if held.all() or len(self.limits) == 1:
             return held
+        if held.ndim == 0:
+            return self._others_hold(places)
         left = np.flatnonzero(~held)
-        turned = places[left].dot(self.rest)
+        held[left] = self._others_hold(places[left])
+        return held
+
+    def _others_hold(self, places: Singles) -> Bools:
+        units = places.shape[-1]
+        turned = places.dot(self.rest)
         turned -= self.shifts[units:]
-        levels = squares_of(turned.reshape(len(left), -1, units))
-        held[left] = np.logical_or.reduce(levels <= self.limits[1:], axis=1)
+        levels = squares_of(turned.reshape(*turned.shape[:-1], -1, units))
+        held: Bools = np.logical_or.reduce(levels <= self.limits[1:], axis=-1)
         return held
 
 
@@ -267,5 +274,5 @@ def share_of(count: int, kind: Kind) -> float:
 
 def squares_of(rows: Singles) -> Singles:
     """Squared lengths along the last axis."""
-    found: Singles = np.einsum("...c,...c->...", rows, rows)
+    found: Singles = rows.dot(rows) if rows.ndim == 1 else np.einsum("...c,...c->...", rows, rows)
     return found
