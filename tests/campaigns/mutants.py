@@ -126,6 +126,18 @@ class Broken:
         return self.domain.choice(mask, *self._changed("choice", (yes, no)))
 
 
+class Listening(Broken):
+    """A domain that changes nothing, and notes what it is asked for."""
+
+    def __init__(self, domain: Any, methods: set[str]) -> None:
+        super().__init__(domain, "", lambda given: None, [])
+        self.methods = methods
+
+    def _changed(self, method: str, given: Any) -> Any:
+        self.methods.add(method)
+        return given
+
+
 @contextmanager
 def broken(target: Any, method: str, change: Change) -> Iterator[list[bool]]:
     """Break one rule; the list tells whether that made any difference to what it says."""
@@ -137,5 +149,20 @@ def broken(target: Any, method: str, change: Change) -> Iterator[list[bool]]:
     RULES[target] = dataclasses.replace(rule, lower=lower)
     try:
         yield applied
+    finally:
+        RULES[target] = rule
+
+
+@contextmanager
+def heard(target: Any) -> Iterator[set[str]]:
+    """Listen to a rule: in which of the ways that can be broken it speaks to a domain."""
+    rule, methods = RULES[target], set()
+
+    def lower(domain: Any, *args: Any, **kwargs: Any) -> Any:
+        return rule.lower(Listening(domain, methods), *args, **kwargs)
+
+    RULES[target] = dataclasses.replace(rule, lower=lower)
+    try:
+        yield methods
     finally:
         RULES[target] = rule
