@@ -6,7 +6,7 @@ from fuzz.cases import Reader
 from fuzz.formats import FORMATS
 from fuzz.watch import Watch
 
-CASES = {"guard": 25, "pt2": 25, "onnx": 60, "estimator": 60}
+CASES = {"guard": 25, "pt2": 25, "onnx": 60, "estimator": 60, "audit.json": 40}
 
 
 @pytest.fixture(scope="module")

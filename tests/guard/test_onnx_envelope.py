@@ -30,9 +30,10 @@ def envelope_of(model, name, X, folder):
     return plain, out, safe
 
 
-@pytest.fixture(params=FILES)
-def files(request, data, tmp_path):
-    return request.param, *envelope_of(FILES[request.param](data), request.param, data[0], tmp_path)
+@pytest.fixture(scope="module", params=FILES)
+def files(request, data, tmp_path_factory):
+    name, folder = request.param, tmp_path_factory.mktemp("enveloped")
+    return name, *envelope_of(FILES[name](data), name, data[0], folder)
 
 
 def near_and_far(X):

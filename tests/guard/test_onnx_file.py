@@ -22,9 +22,10 @@ def data():
     return X, (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int) + (X[:, 2] > 1)
 
 
-@pytest.fixture(params=FILES)
-def files(request, data, tmp_path):
-    plain, out = tmp_path / "plain.onnx", tmp_path / "safe.onnx"
+@pytest.fixture(scope="module", params=FILES)
+def files(request, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    plain, out = folder / "plain.onnx", folder / "safe.onnx"
     plain.write_bytes(FILES[request.param](data).SerializeToString())
 
     def predict(X):
