@@ -32,7 +32,7 @@ demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 	$(BIN)/farfield demo --out farfield-demo
 
 test: $(READY) ## Run the tests, doctests and examples
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 # What commands do, and what touches other packages most: readers, writers, scores, pages (.ci/core.txt).
 lowest: ## Run the core tests with the lowest versions that pyproject.toml allows

@@ -74,35 +74,34 @@ def randomized(module, rng, kind):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_polygons_equal_rational_arithmetic(architecture, kind):
     rng = np.random.default_rng(sum(map(ord, architecture + kind)))
-    for _ in range(2):
-        module = nn.Sequential(*ARCHITECTURES[architecture]()).double()
-        module = randomized(module, rng, kind)
-        network = ff.capture(module, torch.zeros(1, 3, dtype=torch.float64))
-        frame = rng.normal(size=(3, 3)) if kind == "gaussian" else np.eye(3)[[2, 0, 1]]
-        extent = (-3.0, 4.0, -2.0, 5.0)
-        plane = slice_plane(network, *frame, extent)
-        exact = regions(module, *frame.tolist(), extent)
-        assert sum(cell.area for cell in exact) == 49
-        assert len(plane) == len(exact)
-        # Cells match by their centres: each exact centre lies in the polygon with its function.
-        centres = np.array(
-            [np.mean([[float(x), float(y)] for x, y in cell.corners], axis=0) for cell in exact]
-        )
-        nearest = np.argmin(
-            np.linalg.norm(centres[:, None] - plane.centres.numpy()[None], axis=2), axis=1
-        )
-        assert sorted(nearest) == list(range(len(plane)))
-        for cell, index in zip(exact, nearest, strict=True):
-            area = float(cell.area)
-            assert plane.areas[index].item() == pytest.approx(area, rel=1e-9, abs=1e-12)
-            functions = torch.cat([plane.slope[index], plane.intercept[index, :, None]], dim=1)
-            expected = torch.from_numpy(np.array(cell.values, dtype=float))
-            torch.testing.assert_close(functions, expected, rtol=1e-11, atol=1e-11)
-            corner = tuple(cell.corners[0])
-            value = [float(at(function, corner)) for function in cell.values]
-            place = torch.tensor([[float(corner[0]), float(corner[1])]], dtype=torch.float64)
-            logits = network.logits(plane.points(place))[0, 0]
-            assert logits.tolist() == pytest.approx(value, abs=1e-9)
+    module = nn.Sequential(*ARCHITECTURES[architecture]()).double()
+    module = randomized(module, rng, kind)
+    network = ff.capture(module, torch.zeros(1, 3, dtype=torch.float64))
+    frame = rng.normal(size=(3, 3)) if kind == "gaussian" else np.eye(3)[[2, 0, 1]]
+    extent = (-3.0, 4.0, -2.0, 5.0)
+    plane = slice_plane(network, *frame, extent)
+    exact = regions(module, *frame.tolist(), extent)
+    assert sum(cell.area for cell in exact) == 49
+    assert len(plane) == len(exact)
+    # Cells match by their centres: each exact centre lies in the polygon with its function.
+    centres = np.array(
+        [np.mean([[float(x), float(y)] for x, y in cell.corners], axis=0) for cell in exact]
+    )
+    nearest = np.argmin(
+        np.linalg.norm(centres[:, None] - plane.centres.numpy()[None], axis=2), axis=1
+    )
+    assert sorted(nearest) == list(range(len(plane)))
+    for cell, index in zip(exact, nearest, strict=True):
+        area = float(cell.area)
+        assert plane.areas[index].item() == pytest.approx(area, rel=1e-9, abs=1e-12)
+        functions = torch.cat([plane.slope[index], plane.intercept[index, :, None]], dim=1)
+        expected = torch.from_numpy(np.array(cell.values, dtype=float))
+        torch.testing.assert_close(functions, expected, rtol=1e-11, atol=1e-11)
+        corner = tuple(cell.corners[0])
+        value = [float(at(function, corner)) for function in cell.values]
+        place = torch.tensor([[float(corner[0]), float(corner[1])]], dtype=torch.float64)
+        logits = network.logits(plane.points(place))[0, 0]
+        assert logits.tolist() == pytest.approx(value, abs=1e-9)
 
 
 def mlp(seed, *widths, outputs=3):
