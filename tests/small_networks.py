@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import farfield as ff
+from farfield.networks.resnet import PreActResNet20, Unit
 
 
 def dense(seed, *widths, act=nn.ReLU, bias=1.0):
@@ -31,6 +32,13 @@ def mlp(*sizes, seed=0, gain=1.5):
         layer.bias.data = torch.randn(b, generator=generator, dtype=torch.float64)
         parts += [layer, nn.ReLU()]
     return nn.Sequential(*parts[:-1])
+
+
+def short_resnet():
+    """The pre-activation ResNet with one unit of each kind: as wide, and with a stride."""
+    module = PreActResNet20(classes=3)
+    module.units = nn.Sequential(Unit(16, 16, 1, shared=True), Unit(16, 64, 2, shared=False))
+    return module
 
 
 def captured(module, *shape):

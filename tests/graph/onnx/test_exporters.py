@@ -25,7 +25,7 @@ import farfield as ff
 from farfield.errors import NotFollowed, UnsupportedOperation
 from farfield.networks.lenet import lenet
 from farfield.networks.mlp import mlp
-from farfield.networks.resnet import PreActResNet20
+from small_networks import short_resnet
 
 onnx = pytest.importorskip("onnx", reason="reading .onnx files needs it")
 pytest.importorskip("onnxscript", reason="PyTorch's exporters need it")
@@ -82,7 +82,7 @@ MODELS = {
     "lstm": (Recurrent, (5, 3)),
     "mlp": (plain_mlp, (5,)),
     "lenet": (lenet, (1, 28, 28)),
-    "resnet": (PreActResNet20, (3, 32, 32)),
+    "resnet": (short_resnet, (3, 8, 8)),
     "activations": (Activations, (2, 8, 8)),
 }
 

@@ -14,8 +14,8 @@ import farfield as ff
 from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.pt2.schema import MAJOR, NEWEST_MINOR
 from farfield.networks.lenet import lenet
-from farfield.networks.resnet import PreActResNet20
 from saved_programs import check_saved, rewritten, save
+from small_networks import short_resnet
 
 
 class Busy(nn.Module):
@@ -43,7 +43,7 @@ class Busy(nn.Module):
 MODULES = {
     "busy": (Busy(), (2, 3)),
     "lenet": (lenet(), (1, 28, 28)),
-    "resnet": (PreActResNet20(), (3, 32, 32)),
+    "resnet": (short_resnet(), (3, 8, 8)),
     "half": (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).half(), (3,)),
     "softmax": (nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2), nn.Softmax(-1)), (3,)),
     "one": (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Sigmoid()), (3,)),
