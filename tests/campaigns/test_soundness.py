@@ -9,6 +9,7 @@ from campaigns.exact_operations import OPERATIONS
 from campaigns.mutants import MUTATIONS, broken, heard, rolled
 from campaigns.planted import PLANTED, run_planted
 from campaigns.soundness import Tally, campaign, main, run_case
+from farfield.exact import ladder
 from farfield.graph.positions import place_of_largest
 from farfield.graph.rules import RULES
 from rule_cases import CASES, REWRITTEN, WRITTEN
@@ -60,6 +61,28 @@ def is_caught(name, target, method, change):
                 break
     assert found.wrong or not applied, f"{change} of {name} was not noticed"
     return bool(applied)
+
+
+SLICED = (
+    "aten.relu.default",
+    "aten.leaky_relu.default",
+    "aten.hardtanh.default",
+    "aten.convolution.default",
+    "aten.max_pool2d.default",
+    "aten.mean.dim",
+    "aten.mul.Tensor",
+)
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_slices_and_residues_alone_are_right(name, monkeypatch):
+    monkeypatch.setattr(ladder, "SMALL", -1)
+    monkeypatch.setattr(ladder, "settle_exactly", lambda *_: None)
+    tally = Tally()
+    for seed in range(2):
+        run_case(name, f"slices/{seed}", tally, instances=1, rays=4)
+    assert tally.wrong == []
+    assert tally.certified + tally.overflowed > 0
 
 
 def test_planted_answers_are_found():
