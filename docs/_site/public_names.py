@@ -76,7 +76,9 @@ class PublicNames(SphinxDirective):
 def without_borrowed_words(
     _app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Take away a docstring that is that of the value's type, or of what an alias stands for."""
+    """Leave a value without its type's docstring; give a package that is called the function's."""
+    if callable_package(thing) and what == "function":
+        lines[:] = (inspect.getdoc(thing.function) or "").splitlines()
     kind = get_origin(thing) or type(thing)
     if what == "data" and " ".join(lines).split() == (inspect.getdoc(kind) or "").split():
         lines.clear()

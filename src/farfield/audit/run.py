@@ -60,10 +60,9 @@ def audit(
     """Find out what a model does far away from its data.
 
     Args:
-        model: Whatever :func:`farfield.capture` takes, a path to a model, or one that
-            :func:`farfield.audit.models.load_model` has read; and whatever gives probabilities
-            when asked: a classifier with ``predict_proba``, a function, any ONNX file that
-            onnxruntime runs. Those that cannot be followed exactly are sampled, and say so.
+        model: Whatever :func:`farfield.capture` takes, or a path to a model; and whatever gives
+            probabilities when asked: a classifier with ``predict_proba``, a function, any ONNX file
+            that onnxruntime runs. Those that cannot be followed exactly are sampled, and say so.
         X: The data that the model was trained on: an array, a DataFrame, or a path.
         y: Labels, if ``X`` does not hold them; or the name of the column of ``X`` that does.
         features: Names of the columns.
