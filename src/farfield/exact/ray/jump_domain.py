@@ -110,7 +110,8 @@ class JumpDomain(CellDomain):
         shape = (-1, *[1] * (slope.ndim - 1))
         around = (each.reshape(shape) for each in self._around)
         still = (slope == 0) & (intercept > threshold)
-        return _passed(slope, intercept, threshold, *around) | still
+        passed: Tensor = _passed(slope, intercept, threshold, *around) | still
+        return passed
 
     @property
     def _around(self) -> tuple[Tensor, Tensor]:
