@@ -12,6 +12,7 @@ import click
 import pytest
 
 from farfield.cli import farfield
+from nursery import Nursery
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -38,9 +39,12 @@ def fences(*languages):
             yield pytest.param(block, id=f"{page.name}-{number}")
 
 
-@pytest.mark.parametrize("block", list(fences("python", "py")))
-def test_code_in_the_documentation(block, tmp_path):
+BLOCKS = list(fences("python", "py"))
+
+
+def test_the_first_code_of_the_documentation_in_a_new_interpreter(tmp_path):
     """A reader copies one fence into a new interpreter, in a folder of their own."""
+    (block,) = BLOCKS[0].values
     (tmp_path / "copied.py").write_text(block, "utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:__main__", "copied.py"],
@@ -48,6 +52,29 @@ def test_code_in_the_documentation(block, tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery() as made:
+        yield made
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to begin without farfield")
+@pytest.mark.parametrize("block", BLOCKS[1:])
+def test_code_in_the_documentation(block, nursery, tmp_path):
+    """The same for all others."""
+    (tmp_path / "copied.py").write_text(block, "utf-8")
+    status, said = nursery.run(tmp_path, "copied.py")
+    assert status == 0, said
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to begin without farfield")
+def test_code_that_fails_is_noticed(nursery, tmp_path):
+    (tmp_path / "copied.py").write_text("import farfield\nfarfield.nothing\n", "utf-8")
+    status, said = nursery.run(tmp_path, "copied.py")
+    assert status != 0
+    assert "has no attribute 'nothing'" in said
 
 
 @pytest.mark.parametrize("block", list(fences("sh")))
