@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -667,8 +668,15 @@ def case_nodes(name):
     )
 
 
+# Refused by the oldest onnxruntime that is supported; the version that they were seen to run in.
+YOUNG = {"LayerNormalization-broadcast": (1, 31)}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_operator_gives_the_numbers_of_onnxruntime(name, save, agrees):
+    here = tuple(int(part) for part in version("onnxruntime").split(".")[:2])
+    if here < YOUNG.get(name, here):
+        pytest.skip(f"onnxruntime {version('onnxruntime')} cannot run it")
     case = CASES[name]
     agrees(save(case_nodes(name), case.shape, case.weights, opset=case.opset))
 
