@@ -107,12 +107,13 @@ def audit(
 ) -> None:
     """Say what a model does far away from its data, and write a report."""
     from farfield.audit.run import audit as run
-    from farfield.cli.terminal import reader_may_leave, stages
+    from farfield.cli.terminal import reader_may_leave
+    from farfield.progress import stages
 
     sets = dict(_named(each) for each in ood)
     pairs = [_pair(each) for each in pair]
     rows = _entry_rows(entry_rows)
-    with stages(quiet or as_json) as progress:
+    with stages(False if quiet or as_json else None) as progress:
         progress("reading")
         found = run(
             model[0] if len(model) == 1 else list(model),

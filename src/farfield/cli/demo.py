@@ -30,12 +30,12 @@ def demo(out: Path, seed: int, quiet: bool) -> None:
     report per model, index.html with all of them side by side, and far-field.png: the whole plane
     as a disc whose rim is infinity. "farfield reproduce demo" is the same as an experiment.
     """
-    from farfield.cli.terminal import stages
+    from farfield.progress import stages
     from farfield.reproduce import RunRequest
     from farfield.reproduce import demo as experiment
     from farfield.reproduce.runner import run_stages
 
-    with stages(quiet) as progress, tempfile.TemporaryDirectory() as scratch:
+    with stages(False if quiet else None) as progress, tempfile.TemporaryDirectory() as scratch:
         request = RunRequest(Path(scratch) / experiment.NAME, seed=seed)
         done = run_stages(experiment, request, progress=progress)
         page = experiment.write_reports(done.settings, done.results, out)

@@ -10,7 +10,6 @@ from typing import Any
 from farfield.audit.given_guard import MOST_ROWS, guarded
 from farfield.audit.models import call_factories
 from farfield.audit.opening import open_both
-from farfield.cli.terminal import Show
 from farfield.errors import InputError
 from farfield.formats import is_named
 from farfield.guard.certificate import Certificate
@@ -18,6 +17,7 @@ from farfield.guard.envelope import Envelope
 from farfield.guard.model import GuardedModel
 from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_trees import holds_trees
+from farfield.progress import Show
 
 
 def write_guard(

@@ -54,7 +54,7 @@ def reproduce(
     jobs: int | None,
 ) -> None:
     """Reproduce a table or figure, or all of them."""
-    from farfield.cli.terminal import stages
+    from farfield.progress import stages
     from farfield.reproduce import NAMES, RunRequest, find_experiment
     from farfield.reproduce.runner import run_all, run_experiment
 

@@ -63,8 +63,8 @@ def train(
     import numpy as np
 
     from farfield import estimators
-    from farfield.cli.terminal import stages
     from farfield.data import open_table
+    from farfield.progress import stages
 
     given = dict(_setting(text) for text in settings)
     given |= {"epochs": epochs} if epochs is not None else {}
@@ -78,7 +78,7 @@ def train(
             f"{method} has no parameter {', '.join(unknown)}; it has {', '.join(sorted(known))}"
         )
     estimator = kind(**given, random_state=random_state)
-    with stages(quiet) as progress:
+    with stages(False if quiet else None) as progress:
         progress("reading")
         source = open_table(
             data,

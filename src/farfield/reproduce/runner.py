@@ -24,7 +24,7 @@ from farfield.reproduce.findings import Findings, PaperComparison
 from farfield.reproduce.page import write_overview, write_page, write_table
 from farfield.reproduce.store import Store
 
-Progress = Callable[[str], None]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def run_stages(
     request: RunRequest,
     *,
     changes: Settings | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Done:
     """Run the steps that are not done yet.
 
@@ -107,7 +107,7 @@ def run_experiment(
     request: RunRequest,
     *,
     changes: Settings | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Outcome:
     """Run the steps that are not done yet and write folder, tables, figures and page.
 
@@ -122,7 +122,7 @@ def run_experiment(
 
 
 def run_all(
-    experiments: Mapping[str, Experiment], request: RunRequest, *, progress: Progress
+    experiments: Mapping[str, Experiment], request: RunRequest, *, progress: Tell
 ) -> list[Outcome]:
     """Run every experiment that can be run here, and write a page that leads to all of them."""
     outcomes: list[Outcome] = []

@@ -18,8 +18,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -35,6 +33,7 @@ from farfield.objectives import Batch, resolve
 from farfield.objectives.attacks_values import check_labels
 from farfield.objectives.likelihood import Categorical
 from farfield.objectives.pixels import augment, check_images, to_unit
+from farfield.progress import Show, stages
 
 VERSION = 1
 KEY = "farfield-checkpoint"
@@ -102,25 +101,11 @@ def train_images(
     pixels = check_images(images)
     run = _Run(module, pixels, torch.as_tensor(labels), settings, checkpoint)
     done = run.resume()
-    count = len(pixels) if settings.epoch_images is None else settings.epoch_images
-    with _display(progress) as bar:
-        bar.add_task("", total=settings.epochs * count, completed=done * count, speed="")
+    with stages(progress) as show:
         for epoch in range(done, settings.epochs):
-            run.epoch(epoch, bar)
+            run.epoch(epoch, show)
     trained = run.stack.module(0).requires_grad_(False)
     return TrainedImages(trained, tuple(run.history))
-
-
-def _display(show: bool | None) -> Progress:
-    """One line that says how far a training is, how fast, and how long it will take."""
-    console = Console(stderr=True, force_terminal=show or None)
-    return Progress(
-        TextColumn("{task.description}"),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal if show is None else not show,
-    )
 
 
 class _Run:
@@ -158,10 +143,11 @@ class _Run:
         self._targets = check_labels(labels, len(images), self._classes)
         self._data = {"shape": list(images.shape), "checksum": _checksum(images, self._targets)}
 
-    def epoch(self, epoch: int, bar: Progress) -> None:
+    def epoch(self, epoch: int, show: Show) -> None:
         """Take one pass over the images and write the checkpoint."""
         settings, start = self._settings, time.perf_counter()
         rate, total, seen = settings.rate(epoch), 0.0, []
+        count = settings.epoch_images or len(self._images)
 
         def after(chosen: Tensor, losses: Tensor) -> None:
             nonlocal total
@@ -170,9 +156,9 @@ class _Run:
             if not math.isfinite(loss):
                 raise NumericalOverflow(self._diverged(loss, epoch, len(seen)))
             total += loss * len(chosen)
-            text = f"epoch {epoch + 1}/{settings.epochs}  loss {loss:.4f}"
-            speed = f"{bar.tasks[0].speed or 0:,.0f} images/s"
-            bar.update(bar.task_ids[0], advance=len(chosen), description=text, speed=speed)
+            speed = sum(seen) / (time.perf_counter() - start)
+            text = f"epoch {epoch + 1}/{settings.epochs}  loss {loss:.4f}  {speed:,.0f} images/s"
+            show(text, (epoch + sum(seen) / count) / settings.epochs)
 
         self._descent.epoch(self, rate, after)
         seconds = round(time.perf_counter() - start, 3)
