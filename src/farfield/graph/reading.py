@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NotFollowed
+from farfield.graph.products import divide, multiply
 from farfield.graph.program import CodePlace, Program, Ref, Step
 from farfield.graph.rules import Pieces, RowFunction, Steps
 from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
@@ -151,6 +152,14 @@ class Writer:
     def add(self, first: Wire, second: Wire) -> Wire:
         """Add two values of one width."""
         return self._write(aten.add.Tensor, (Ref(first.name), Ref(second.name)), first.width)
+
+    def product(self, first: Wire, second: Wire) -> Wire:
+        """Multiply two values of one width, element by element."""
+        return self._write(multiply, (Ref(first.name), Ref(second.name)), first.width)
+
+    def quotient(self, value: Wire, divisor: Wire) -> Wire:
+        """Divide every column by one that is a value, too."""
+        return self._write(divide, (Ref(value.name), Ref(divisor.name)), value.width)
 
     def bend(self, value: Wire, pieces: Pieces) -> Wire:
         """Apply one piecewise-affine function to every element."""

@@ -281,10 +281,23 @@ def test_named_columns_become_features(table, tmp_path, agrees):
     np.testing.assert_allclose(network.probabilities(X)[0], model.predict_proba(frame), atol=1e-5)
 
 
-def test_a_normalizer_is_refused_by_name(table, tmp_path):
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_normalizer_divides_by_the_norm(norm, table, tmp_path):
     X, y = table
-    path = convert(fitted(Normalizer(), X, y), tmp_path / "m.onnx", X[:1])
-    with pytest.raises(UnsupportedOperation, match=r"Normalizer.*norm"):
+    model = fitted(Normalizer(norm), X, y)
+    network = ff.capture(convert(model, tmp_path / "m.onnx", X[:1]))
+    rows = np.vstack([X, np.zeros_like(X[:1])])
+    np.testing.assert_allclose(network.probabilities(rows)[0], model.predict_proba(rows), atol=1e-5)
+    ways = np.vstack([np.eye(X.shape[1]), -np.eye(X.shape[1])])
+    far = ff.at_infinity(network, X[0], ways)
+    said = model.predict_proba(X[0] + 1e8 * ways)
+    np.testing.assert_allclose(far.probabilities[0], said, atol=1e-5)
+
+
+def test_a_normalizer_by_the_largest_value_is_refused_by_name(table, tmp_path):
+    X, y = table
+    path = convert(fitted(Normalizer("max"), X, y), tmp_path / "m.onnx", X[:1])
+    with pytest.raises(UnsupportedOperation, match=r"Normalizer.*MAX norm; L1 and L2"):
         ff.capture(path)
 
 

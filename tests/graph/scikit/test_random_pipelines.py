@@ -35,7 +35,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import farfield as ff
-from farfield.errors import InputError, NotFollowed
+from farfield.errors import InputError, NotFollowed, UnsupportedOperation
 from farfield.graph.columns import encode_rows
 from farfield.graph.program import forward
 from scikit_referee import own
@@ -142,11 +142,12 @@ def test_whatever_is_read_is_read_rightly(frame, model, data):
             network = ff.capture(model)
         except NotFollowed as refusal:
             words = str(refusal)
-            if "PowerTransformer" in words or "PolynomialFeatures" in words:
+            if "PowerTransformer" in words:
                 return
             raise
         np.testing.assert_allclose(_said(network, frame), expected, atol=1e-6)
-        for sign in (-1e30, 1e30):
+        # Trees take no number beyond single precision, nor a square of this.
+        for sign in (-1e18, 1e18):
             out = frame.assign(b=sign)
             np.testing.assert_allclose(_said(network, out), own(model, out), atol=1e-6)
         try:
@@ -156,7 +157,11 @@ def test_whatever_is_read_is_read_rightly(frame, model, data):
                 encode_rows(network.columns, strange)
         else:
             np.testing.assert_allclose(_said(network, strange), expected, atol=1e-6)
-        _check_limits(model, network, frame)
+        try:
+            _check_limits(model, network, frame)
+        except UnsupportedOperation as refusal:
+            if "PolynomialFeatures" not in str(model) or "power than t" not in str(refusal):
+                raise
 
 
 def _said(network, frame):

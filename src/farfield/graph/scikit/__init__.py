@@ -16,6 +16,7 @@ import farfield.graph.scikit.discriminant
 import farfield.graph.scikit.encoders
 import farfield.graph.scikit.ensembles
 import farfield.graph.scikit.gaussian_process
+import farfield.graph.scikit.growing
 import farfield.graph.scikit.imputers
 import farfield.graph.scikit.linear
 import farfield.graph.scikit.neighbours

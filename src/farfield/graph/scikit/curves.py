@@ -101,12 +101,12 @@ def _binary(writer: Writer, table: Table, model: Any) -> Table:
 FUNCTIONS: dict[Any, Any] = {
     np.abs: aten.abs.default,
     np.negative: aten.neg.default,
+    np.square: aten.square.default,
     np.tanh: aten.tanh.default,
 }
 GROWTH = "its values grow by another power than the input, which has no germ here yet"
 REFUSED = {
     "PowerTransformer": f"{GROWTH}; use QuantileTransformer, StandardScaler or KBinsDiscretizer.",
-    "Normalizer": "it divides by the norm of a row; use StandardScaler or RobustScaler.",
     "KernelPCA": "kernels of it are not followed; use PCA.",
     "Nystroem": "kernels of it are not followed; use SVC or GaussianProcessClassifier.",
     "RBFSampler": "cosines have no limit; use SVC or GaussianProcessClassifier.",
@@ -125,8 +125,8 @@ def _function(writer: Writer, table: Table, model: Any) -> Table:
     if model.kw_args or model.func not in FUNCTIONS:
         help_ = (
             f"{GROWTH}; use KBinsDiscretizer or QuantileTransformer"
-            if name in ("log1p", "sqrt", "log", "exp", "square", "cbrt", "expm1")
-            else "known are None, numpy.abs, numpy.negative and numpy.tanh"
+            if name in ("log1p", "sqrt", "log", "exp", "cbrt", "expm1")
+            else "known are None, numpy.abs, numpy.negative, numpy.square and numpy.tanh"
         )
         raise NotFollowed(f"FunctionTransformer applies {name}: {help_}.")
     value = writer.step(FUNCTIONS[model.func], table.value)

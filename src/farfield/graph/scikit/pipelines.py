@@ -49,7 +49,9 @@ def pipeline(writer: Writer, table: Table, model: Any) -> ClassScores:
     for place, (part_name, part) in enumerate(parts):
         if is_polynomial(part):
             rest = [*parts[place + 1 :], (name, last)]
-            return classify_polynomial(writer, table, part, rest)
+            scores = classify_polynomial(writer, table, part, rest)
+            if scores is not None:
+                return scores
         table = transform(writer, table, part, part_name)
     return classify(writer, table, last, name)
 

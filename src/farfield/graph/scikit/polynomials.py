@@ -1,4 +1,7 @@
-"""Polynomial features in front of a linear classifier: logits of any whole order."""
+"""Polynomial features in front of a linear classifier: logits of any whole order.
+
+In front of anything else they are products of values, as ``growing.py`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.errors import NotFollowed
 from farfield.graph.program import forward
 from farfield.graph.reading import InputColumn, Writer
 from farfield.graph.scikit.leading import PolynomialSoftmax, Row
-from farfield.graph.scikit.registry import ClassScores, Table, classify, transform, transformer
+from farfield.graph.scikit.registry import ClassScores, Table, classify, transform
 
 aten = torch.ops.aten
 AFFINE = {
@@ -28,10 +30,6 @@ AFFINE = {
     aten.cat.default,
     aten.alias.default,
 }
-WHERE = (
-    "PolynomialFeatures is followed in front of a linear classifier at the end of a Pipeline only, "
-    "with scalers and selectors between them."
-)
 
 
 class Monomials(PolynomialSoftmax):
@@ -103,16 +101,6 @@ def _times(product: list[Any], slope: Any, intercept: Any) -> list[Any]:
     return [first + second for first, second in zip(raised, held, strict=True)]
 
 
-@transformer("PolynomialFeatures")
-def _features(writer: Writer, table: Table, model: Any) -> Table:
-    """Of degree one they are a copy."""
-    powers = np.asarray(model.powers_)
-    if powers.sum(axis=1).max() > 1:
-        raise NotFollowed(WHERE)
-    value = writer.linear(table.value, powers, (powers.sum(axis=1) == 0).astype(np.float64))
-    return Table(value, tuple(InputColumn(f"product {place}") for place in range(len(powers))))
-
-
 def is_polynomial(part: Any) -> bool:
     """Whether a transformer multiplies columns with one another."""
     return type(part).__name__ == "PolynomialFeatures" and part.degree not in (1, (0, 1), (1, 1))
@@ -120,31 +108,29 @@ def is_polynomial(part: Any) -> bool:
 
 def classify_polynomial(
     writer: Writer, table: Table, part: Any, rest: Sequence[tuple[str, Any]]
-) -> ClassScores:
-    """Write polynomial features and all that follows as one function.
+) -> ClassScores | None:
+    """Write polynomial features and all that follows as one function, if that is linear.
 
     Args:
         writer: What to write into.
         table: What goes into the features.
         part: The fitted ``PolynomialFeatures``.
         rest: The steps behind it by name, a classifier last.
-
-    Raises:
-        NotFollowed: If what follows is not linear.
     """
-    value = replace(table, reader=part).value
     powers = np.asarray(part.powers_)
-    inner = Writer(len(powers), writer.refusals, source=writer.source)
+    inner = Writer(len(powers), [], source=writer.source)
     columns = tuple(InputColumn(f"product {place}") for place in range(len(powers)))
     behind = Table(inner.input, columns)
     for name, each in rest[:-1]:
         behind = transform(inner, behind, each, name)
     scores = classify(inner, behind, rest[-1][1], rest[-1][0])
+    linear = {step.target for step in inner.steps} <= AFFINE
+    if inner.refusals or scores.link != "softmax" or not linear:
+        return None
     classes = max(2, scores.value.width)
-    if scores.link != "softmax" or not {step.target for step in inner.steps} <= AFFINE:
-        raise NotFollowed(WHERE)
     weight, bias = _matrix(inner, scores)
     function = Monomials(powers, weight, bias)
+    value = replace(table, reader=part).value
     return ClassScores(writer.apply(value, function, classes), "identity")
 
 

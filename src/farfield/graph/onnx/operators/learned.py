@@ -9,10 +9,14 @@ import torch
 
 from farfield.graph.heads import is_distribution
 from farfield.graph.onnx.node import LEARNED, Node, operator
+from farfield.graph.onnx.operators.arithmetic import divide
 from farfield.graph.onnx.operators.selecting import join, pick
 from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, plain
+from farfield.graph.rules import Pieces
+from farfield.graph.stepwise import bend
 
 aten = torch.ops.aten
+ORDERS = {"L1": 1, "L2": 2}
 
 
 @operator("Scaler", domain=LEARNED)
@@ -54,11 +58,16 @@ def vectorize(trace: ProgramBuilder, node: Node) -> Any:
 
 @operator("Normalizer", domain=LEARNED)
 def normalizer(trace: ProgramBuilder, node: Node) -> Any:
-    """Unchanged if its input is a distribution already, as behind a linear classifier."""
-    value = node.data()
-    if node.text("norm", "MAX") == "L1" and is_distribution(trace.program(value), trace.constants):
+    """Every row by its norm; unchanged if it is a distribution, as behind a linear classifier."""
+    value, norm = node.data(), node.text("norm", "MAX")
+    if norm == "L1" and is_distribution(trace.program(value), trace.constants):
         return value
-    raise Refusal("divides each row by its norm, which is not piecewise affine")
+    if norm not in ORDERS or len(value.shape) != 2:
+        raise Refusal(f"divides each row by its {norm} norm; L1 and L2 are read")
+    size = trace.apply(aten.linalg_vector_norm.default, value, ORDERS[norm], [1], True)
+    # A row of zeros stays as it is.
+    divisor = trace.apply(bend, size, Pieces((0.0,), (0.0, 1.0), (1.0, 0.0)))
+    return divide(trace, value, divisor)
 
 
 @operator("LinearClassifier", domain=LEARNED)
