@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from farfield.audit.settings import EngineName
-from farfield.errors import MissingDependency
+from farfield.errors import FarfieldError, MissingDependency
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 # How many chunks may be under way on a cluster at a time: bounds the memory of the driver.
 UNDER_WAY = 16
+# How often the work of a worker that died is done again.
+RETRIES = 3
 
 
 def in_order(
@@ -40,11 +42,22 @@ def _on_ray(
         raise MissingDependency("engine='ray' needs Ray: pip install 'farfield[ray]'") from error
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-    everywhere, remote = ray.put(shared), ray.remote(work)
+    everywhere, remote = ray.put(shared), ray.remote(max_retries=RETRIES)(work)
     waiting: list[Any] = []
     for item in items:
         waiting.append(remote.remote(everywhere, item))
         if len(waiting) >= UNDER_WAY:
-            yield ray.get(waiting.pop(0))
+            yield _got(ray, waiting.pop(0))
     for reference in waiting:
-        yield ray.get(reference)
+        yield _got(ray, reference)
+
+
+def _got(ray: Any, reference: Any) -> Any:
+    """A result; the work of a worker that dies is done again by another, a few times."""
+    try:
+        return ray.get(reference)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+        raise FarfieldError(
+            f"workers of the Ray cluster died {RETRIES + 1} times over the same rows, perhaps for "
+            "want of memory; give them more, or use engine='local' (--engine local)"
+        ) from error
