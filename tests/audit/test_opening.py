@@ -136,6 +136,20 @@ def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
         open_both(model, both)
 
 
+@pytest.mark.parametrize("known", ["as written", "cut off"])
+def test_models_that_are_asked_get_words_as_they_know_them(tmp_path, known):
+    frame = FRAME.assign(work=np.where(FRAME["dose"] > 0, " Private", "State-gov "))
+    frame.assign(y=LABELS).to_csv(tmp_path / "adult.csv", index=False)
+    seen = frame if known == "as written" else frame.assign(work=frame["work"].str.strip())
+    front = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["work"]), remainder="passthrough"
+    )
+    model = make_pipeline(front, LogisticRegression()).fit(seen, LABELS)
+    loaded, source, _ = open_both(model, tmp_path / "adult.csv", "y", evidence="sampled")
+    said = loaded.network.probabilities(source.read().X)[0]
+    np.testing.assert_allclose(said, model.predict_proba(seen), atol=1e-9)
+
+
 def test_columns_that_are_missing_are_told_from_categories_that_are_there():
     frame = FRAME.assign(ward=np.where(FRAME["dose"] > 0, "A", "B"))
     front = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")

@@ -124,3 +124,12 @@ def test_binary_columns_are_categories_unless_told_otherwise():
     assert not data.open_table(frame[:5]).columns[0].binary
     rows = smoker.put(np.zeros((2, 2)), 1)
     assert rows.tolist() == [[1.0, 0.0], [1.0, 0.0]]
+
+
+def test_gaps_in_binary_columns_do_not_make_them_numbers():
+    smoker = RNG.integers(0, 2, ROWS).astype(float)
+    smoker[::7] = np.nan
+    (found, *_) = data.open_table(table(smoker=smoker), impute="mean").columns
+    assert found.binary
+    assert 0 < found.fill < 1
+    assert (found.low, found.high) == (0.0, 1.0)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from farfield import data
 from farfield.data import delimited
 from farfield.data.reading import frame_stream, open_stream
 from farfield.errors import InputError
@@ -106,6 +107,12 @@ def test_booleans_that_turn_into_text_late(write, monkeypatch):
     monkeypatch.setattr(delimited, "_BLOCK", 64)
     stream = open_stream(write("a\n" + "true\n" * 100 + "maybe\n"))
     assert gathered(stream)["a"][1][-2:] == ["true", "maybe"]
+
+
+def test_how_words_are_written_is_kept(write):
+    path = write("a,b,c\n x,x,x\n x,y , x\ny,y ,x\n")
+    found = {column.name: column.spaced for column in data.open_table(path).columns}
+    assert found == {"a": (("x", " x"),), "b": (("y", "y "),), "c": ()}
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

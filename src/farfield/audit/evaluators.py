@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -75,10 +76,12 @@ def own_imputation(model: Any) -> Impute | None:
 
 
 def _parts(model: Any) -> Iterator[Any]:
-    """The steps of a pipeline and the parts of its column transformers."""
-    for part in (*getattr(model, "steps", ()), *getattr(model, "transformers_", ())):
-        yield part[1]
-        yield from _parts(part[1])
+    """The steps of a pipeline, the parts of its column transformers, and what searches found."""
+    named = (*getattr(model, "steps", ()), *getattr(model, "transformers_", ()))
+    found = getattr(model, "best_estimator_", None)
+    for part in (*(each[1] for each in named), *(() if found is None else (found,))):
+        yield part
+        yield from _parts(part)
 
 
 def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
@@ -204,12 +207,26 @@ def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
         wanted = [str(name) for name in names]
         own = all(name in columns for name in wanted)
         described = [columns[name] if own else TableColumn(name, (0,)) for name in wanted]
+        described = [_as_known(column, _known_words(model)) for column in described]
         raw = RawColumns.of(wanted, described, data)
         return _Made(lambda rows: predict(raw.as_frame(rows)), known, raw.features)
     if getattr(model, "n_features_in_", None) == len(columns) != int(np.prod(source.shape)):
-        raw = RawColumns.of(list(columns), list(columns.values()), data)
+        told = [_as_known(column, _known_words(model)) for column in columns.values()]
+        raw = RawColumns.of(list(columns), told, data)
         return _Made(lambda rows: predict(raw.as_objects(rows)), known, raw.features)
     return _Made(predict, known)
+
+
+def _known_words(model: Any) -> frozenset[str]:
+    """The words that encoders in a model know, as they know them."""
+    listed = (values for part in _parts(model) for values in getattr(part, "categories_", ()))
+    return frozenset(word for values in listed for word in values if isinstance(word, str))
+
+
+def _as_known(column: TableColumn, words: frozenset[str]) -> TableColumn:
+    """Values without the spaces around them, where a model knows them so and not as written."""
+    kept = tuple((word, way) for word, way in column.spaced if way in words or word not in words)
+    return replace(column, spaced=kept)
 
 
 def _classes(model: Any) -> tuple[Label, ...] | None:

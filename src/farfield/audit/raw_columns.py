@@ -44,10 +44,14 @@ def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | Bla
 
 
 def with_spaces(network: Network | BlackBox, source: Source) -> Source:
-    """Note the values that a model knows with spaces around them, which a table is read without."""
-    known = {column.name: column.categories or () for column in _columns(network)}
+    """Note the values that a model knows with spaces around them, which a table is read without.
+
+    Of models that do not tell what they know, they stay as they are written.
+    """
+    known = {column.name: column.categories for column in _columns(network)}
     noted = tuple(
-        replace(column, spaced=_spaced(known.get(column.name, ()))) for column in source.columns
+        column if (own := known.get(column.name)) is None else replace(column, spaced=_spaced(own))
+        for column in source.columns
     )
     if noted == source.columns:
         return source

@@ -115,17 +115,27 @@ def _part(chunk: Any, dtype: np.dtype[Any], missing: float) -> NDArray[Any]:
 def _text(name: str, column: Any, where: str) -> Column:
     """Turn text into a category, spaces around it cut off; empty is missing."""
     try:
-        coded = pc.utf8_trim_whitespace(column).dictionary_encode()
+        coded = column.dictionary_encode()
         coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded
-        words = tuple(coded.dictionary.to_pylist())
+        raw = coded.dictionary.to_pylist()
+        cut = pc.utf8_trim_whitespace(coded.dictionary).to_pylist()
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(
             f"{where}: column {name!r} is not UTF-8 text. Save the file as UTF-8."
         ) from error
     codes = _numbers(coded.indices, -1).astype(np.int64)
-    if "" in words:
-        codes[codes == words.index("")] = -1
-    return Column(name, "category", codes, "text", words)
+    place = {word: index for index, word in enumerate(dict.fromkeys(cut))}
+    if cut != raw:
+        codes = np.array([*(place[word] for word in cut), -1])[codes]
+    if "" in place:
+        codes[codes == place[""]] = -1
+    return Column(name, "category", codes, "text", tuple(place), _written(raw, cut))
+
+
+def _written(raw: list[str], cut: list[str]) -> tuple[tuple[str, str], ...]:
+    """How words that have spaces around them somewhere are written."""
+    spaced = {word for text, word in zip(raw, cut, strict=True) if text != word}
+    return tuple((word, text) for text, word in zip(raw, cut, strict=True) if word in spaced)
 
 
 def value_column(name: str, values: Any, where: str) -> Column:

@@ -34,7 +34,7 @@ class TableColumn:
         missing: Rows without a value.
         fill: What missing values become, or None.
         sources: Columns of the file that are the one-hot code of this category already.
-        spaced: Values that a model knows with spaces around them, and how it does.
+        spaced: Values that are written, or that a model knows, with spaces around them, and how.
         binary: Whether it is a number that is 0 or 1: a category that is one input.
         codes: Values that stand for missing.
     """

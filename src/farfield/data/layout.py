@@ -64,7 +64,7 @@ def _column(
         unit, low, high = earlier.unit, earlier.low, earlier.high
     codes = known.missing or () if earlier is None else earlier.codes
     if found.kinds[name] == "numeric":
-        binary = _is_binary(name, found, choices, fill) if earlier is None else earlier.binary
+        binary = _is_binary(name, found, choices) if earlier is None else earlier.binary
         if binary or found.stored_as[name] == "boolean":
             low, high = max(low, 0.0), min(high, 1.0)
         return TableColumn(
@@ -97,19 +97,22 @@ def _column(
         missing=missing,
         fill=fill,
         codes=codes,
+        spaced=words.spaced if earlier is None else earlier.spaced,
     )
 
 
-def _is_binary(name: str, found: Scan, choices: Choices, fill: Fill | None) -> bool:
-    """Whether a column is a category of 0 and 1, unless somebody says that it is a number."""
+def _is_binary(name: str, found: Scan, choices: Choices) -> bool:
+    """Whether a column is a category of 0 and 1, unless somebody says that it is a number.
+
+    Gaps do not matter: what fills them lies between the two.
+    """
     if name not in found.binary or found.rows < FEWEST_BINARY:
         return False
     known, at = choices.schema[name], found.numeric.index(name)
     both = found.moments.low[at] == 0 and found.moments.high[at] == 1
     told = known.kind == "numeric" or math.isfinite(known.low) or math.isfinite(known.high)
     block = any(name in members for members in choices.blocks.values())
-    filled = not found.missing[name] or fill in (0.0, 1.0)
-    return bool(both) and not told and not block and filled
+    return bool(both) and not told and not block
 
 
 def _joined(

@@ -25,11 +25,19 @@ class Words:
         counts: Value to the rows that hold it, in the order in which they were met.
         first: Value to the first row that holds it, from 1.
         overflow: Whether there were too many to count.
+        written: Value to the ways in which it is written: with spaces around it, and without.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     overflow: bool = False
+    written: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def spaced(self) -> tuple[tuple[str, str], ...]:
+        """Values that are always written with the same spaces around them."""
+        one = {word: next(iter(ways)) for word, ways in self.written.items() if len(ways) == 1}
+        return tuple((word, way) for word, way in one.items() if way != word)
 
     def add(self, column: Column, row: int) -> None:
         """Count the values of some rows, the first of which is ``row``."""
@@ -37,11 +45,15 @@ class Words:
             return
         places, starts = np.unique(column.values, return_index=True)
         counts = column.counts()
+        ways: dict[str, set[str]] = {}
+        for word, way in column.written:
+            ways.setdefault(word, set()).add(way)
         for place, start in zip(places.tolist(), starts.tolist(), strict=True):
             if place >= 0:
                 word = column.words[place]
                 self.counts[word] = self.counts.get(word, 0) + int(counts[place])
                 self.first.setdefault(word, row + start)
+                self.written.setdefault(word, set()).update(ways.get(word, {word}))
         self.overflow = len(self.counts) > _MOST_WORDS
 
 

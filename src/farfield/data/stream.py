@@ -28,6 +28,8 @@ class Column:
             other kinds whether there is a value.
         stored_as: The type in the file, for messages.
         words: The values of a category, in any order; some may not occur.
+        written: Words that stand in the data with spaces around them, and every way in which they
+            do; words that do not are not here.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Column:
     values: NDArray[Any]
     stored_as: str
     words: tuple[str, ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.values)
