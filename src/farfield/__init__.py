@@ -22,7 +22,7 @@ _PUBLIC = {
         "integrations", "networks", "objectives", "report", "reproduce", "scores",
     ),
     "farfield.audit.entry_errors": ("entry_errors",),
-    "farfield.audit.fields": ("EntryErrors",),
+    "farfield.audit.fields.entry": ("EntryErrors",),
     "farfield.audit.record": ("Audit",),
     "farfield.audit.smallest_flip": ("smallest_flip",),
     "farfield.estimators": (
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from farfield import reproduce as reproduce
     from farfield import scores as scores
     from farfield.audit.entry_errors import entry_errors as entry_errors
-    from farfield.audit.fields import EntryErrors as EntryErrors
+    from farfield.audit.fields.entry import EntryErrors as EntryErrors
     from farfield.audit.record import Audit as Audit
     from farfield.audit.run import audit as audit
     from farfield.audit.smallest_flip import smallest_flip as smallest_flip

@@ -17,6 +17,10 @@ def test_files_and_options_become_a_command_that_a_shell_takes():
     assert files.audit() == f"farfield audit 'a b.onnx' c.onnx {data} --max-blind 0.0 --guard"
     assert files.guard() == f"farfield guard 'a b.onnx' c.onnx {data} -o safe.onnx"
     assert files.train("rbf") == f"farfield train rbf {data} -o rbf.safetensors"
+    filled = AtHand((), "d.csv", "y").train("rbf", gaps=True)
+    assert filled == "farfield train rbf --data d.csv --label y --impute median -o rbf.safetensors"
+    told = AtHand((), "d.csv", "y", reading=("--impute", "mean")).train("rbf", gaps=True)
+    assert told.count("--impute") == 1
 
 
 def test_a_guard_does_not_replace_the_model():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import farfield as ff
 from audit_subjects import affine
 from farfield.audit.conclusions import OVERCONFIDENT, cautions
-from farfield.audit.fields import Health
+from farfield.audit.fields.quality import Health
 from farfield.evaluate import Estimate
 
 

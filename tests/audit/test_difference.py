@@ -7,7 +7,7 @@ import pytest
 
 from audit.findings.test_kinds import mistake, plain
 from farfield.audit.difference import difference
-from farfield.audit.fields import EntryErrors
+from farfield.audit.fields.entry import EntryErrors
 from farfield.audit.judging import judged
 from farfield.estimate import Estimate
 from report import sample_audits as samples

@@ -7,7 +7,7 @@ import pytest
 
 import farfield as ff
 from audit.findings.test_kinds import mistake, plain
-from farfield.audit.fields import EntryErrors
+from farfield.audit.fields.entry import EntryErrors
 from farfield.audit.judging import judged
 from farfield.audit.policy import as_policy, read_policy
 from farfield.errors import InputError

@@ -7,7 +7,9 @@ import math
 import pytest
 
 import farfield as ff
-from farfield.audit.fields import DataFacts, Family, ModelFacts, Provenance, Verdict
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.facts import DataFacts, ModelFacts, Provenance
+from farfield.audit.fields.verdict import Verdict
 from farfield.errors import InputError
 from farfield.evaluate import Estimate
 

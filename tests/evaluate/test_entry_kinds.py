@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from farfield.data import TableColumn
-from farfield.evaluate.entry_kinds import errors_of, neighbours
+from farfield.evaluate.entry_kinds import errors_of
 
 
-def made(name, values, unit="", neighbour=None):
+def made(name, values, unit=""):
     column = TableColumn(name, (0,), unit)
     rows = np.asarray(values, dtype=float)[:, None]
-    found = {each.name: each for each in errors_of(column, rows, neighbour)}
+    found = {each.name: each for each in errors_of(column, rows)}
     return {
         key: each.wrong(rows)[:, 0].tolist() for key, each in found.items() if len(each.places) == 1
     }
@@ -89,8 +89,7 @@ def test_points_are_lost_in_rows_that_were_not_looked_at_before():
 def test_swaps_and_categories():
     one, other = TableColumn("a", (0,)), TableColumn("b", (1,))
     city = TableColumn("city", (2, 3), values=("x", "y"))
-    assert neighbours([one, city, other]) == {"a": other}
-    *_, swap = errors_of(one, np.ones((2, 1)), other)
+    *_, swap = errors_of(one, np.ones((2, 1)), [other])
     assert swap.name == "swapped with b"
     assert swap.wrong(np.array([[1.0, 2.0]])).tolist() == [[2.0, 1.0]]
     (unknown,) = errors_of(city, np.eye(2))

@@ -9,33 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from farfield.audit.fields import (
-    BeforeAfter,
-    Bin,
-    Collapse,
-    DataFacts,
-    Detected,
-    End,
-    Family,
-    Feature,
-    Flip,
-    GuardedFeature,
-    Health,
-    Middle,
-    ModelFacts,
-    OutSet,
-    Picture,
-    Provenance,
-    Ray,
-    Remedy,
-    Surface,
-    Value,
-    Verdict,
-    WhatIf,
-    WhatIfColumn,
-    WhatIfCurve,
-    WhatIfRow,
-)
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.drawings import Picture, Ray, Surface
+from farfield.audit.fields.facts import DataFacts, ModelFacts, Provenance
+from farfield.audit.fields.features import Collapse, End, Feature, Value
+from farfield.audit.fields.flips import Flip, Middle
+from farfield.audit.fields.quality import Bin, Detected, Health, OutSet
+from farfield.audit.fields.repair import BeforeAfter, GuardedFeature, Remedy
+from farfield.audit.fields.verdict import Verdict
+from farfield.audit.fields.what_if import WhatIf, WhatIfColumn, WhatIfCurve, WhatIfRow
 from farfield.audit.record import Audit
 from farfield.evaluate import Estimate
 

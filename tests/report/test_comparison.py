@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from farfield.audit.fields import BY_GUARD, BeforeAfter, Detected
+from farfield.audit.fields.quality import Detected
+from farfield.audit.fields.repair import BeforeAfter
+from farfield.audit.fields.verdict import BY_GUARD
 from farfield.evaluate import Estimate
 from farfield.report import write_comparison
 from report import sample_audits as samples

@@ -226,6 +226,8 @@ def test_numbers_are_told_as_they_are(pages):
     assert "Passed: 5% allowed" in passed
     assert "exact: every direction of the family was counted" in passed
     assert "at its bound 18 years" in passed
+    assert "6 features as 11 inputs" in passed
+    assert "5 values" in passed
     assert "No limit was set" in Page(pages["images"]).text
 
 

@@ -255,6 +255,10 @@ def test_a_row_can_be_tried_with_one_column_moved(visit):
     assert page.one("#what-if-now").text.startswith("The median row, as it is: malignant")
     Select(page.one("#what-if-row")).select_by_visible_text("typical of benign")
     assert len(page.all(".what-if svg path")) > 10
+    # Between the values of a category there is nothing to draw.
+    (*_, ward) = page.all(".what-if")
+    assert len(page.run("return arguments[0].querySelectorAll('circle.spot')", ward)) == 3
+    assert page.run("return arguments[0].querySelectorAll('path.sure')", ward) == []
     paper = page.run(
         "return [...document.styleSheets].some((sheet) => [...sheet.cssRules].some("
         "(rule) => rule.media?.mediaText === 'print' && rule.cssText.includes('.what-if input')))"

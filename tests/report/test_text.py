@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from farfield.audit.fields.entry import EntryErrors
+from farfield.report.content.entry_errors import swaps_tried
 from farfield.report.content.listings import families, features, listings
 from farfield.report.text import format_audit, print_audit
 from report import sample_audits as samples
@@ -27,6 +29,15 @@ def test_the_essentials_are_there():
     assert "Accuracy" in text
     assert "(best" in text
     assert "farfield guard model.onnx" in text
+
+
+def test_pairs_that_were_swapped_are_told():
+    made = EntryErrors(20, 30, 0.01, (), 20, swaps=(41, 435))
+    told = swaps_tried(replace(samples.tabular(), entry_errors=made))
+    assert told.startswith("Of 435 pairs of numeric columns 41 were swapped: neighbours, and")
+    every = replace(made, swaps=(1, 1))
+    assert swaps_tried(replace(samples.tabular(), entry_errors=every)) == ""
+    assert swaps_tried(samples.tabular()) == ""
 
 
 def test_warnings_come_before_anything_else():

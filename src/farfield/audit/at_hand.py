@@ -49,11 +49,12 @@ class AtHand:
         out = f"new-{out}" if out in self.models else out
         return _line("guard", *self.models, *self._data, *more, "-o", out)
 
-    def train(self, method: str, *more: str, python: str = "") -> str:
-        """Train another model on the same data."""
+    def train(self, method: str, *more: str, gaps: bool = False, python: str = "") -> str:
+        """Train another model on the same data; its gaps have to be filled."""
         if not (self.data and self.label):
             return python
-        return _line("train", method, *more, *self._data, "-o", f"{method}.safetensors")
+        filling = ("--impute", "median") if gaps and "--impute" not in self.reading else ()
+        return _line("train", method, *more, *self._data, *filling, "-o", f"{method}.safetensors")
 
     @property
     def _data(self) -> Iterator[str]:

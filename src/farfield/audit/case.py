@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
-from farfield.audit.fields import Task
+from farfield.audit.fields.kinds import Task
 from farfield.audit.given_guard import MOST_ROWS, guarded
 from farfield.audit.models import LoadedModel
 from farfield.audit.settings import Settings

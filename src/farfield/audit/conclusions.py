@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from farfield.audit.at_hand import AtHand
-from farfield.audit.fields import BY_GUARD, Family, Health, Remedy, Task, Verdict
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.kinds import Task
+from farfield.audit.fields.quality import Health
+from farfield.audit.fields.repair import Remedy
+from farfield.audit.fields.verdict import BY_GUARD, Verdict
 from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.estimate import value_of
@@ -123,14 +127,14 @@ class Offer:
         name: What it is called.
         what: What it would give.
         proven: Whether it carries a proof about all directions.
-        command: How to do it.
+        command: How to do it; with gaps in the data or without.
     """
 
     helps: Callable[[Subject], bool]
     name: str
     what: str
     proven: bool
-    command: Callable[[AtHand], str]
+    command: Callable[[AtHand, bool], str]
 
 
 # In the order in which to try them.
@@ -141,10 +145,11 @@ OFFERS = (
         "An ensemble's spread grows linearly in every direction in which two members' "
         "slopes differ; a single network has no spread at all.",
         False,
-        lambda files: files.train(
+        lambda files, gaps: files.train(
             "regressor",
             "--set",
             "members=10",
+            gaps=gaps,
             python="ff.EnsembleRegressor(members=10).fit(X, y)",
         ),
     ),
@@ -154,7 +159,7 @@ OFFERS = (
         "Same class everywhere, bit-identical probabilities where the data is, and no class "
         "above 1/K + epsilon beyond a stated radius, in every direction.",
         True,
-        AtHand.guard,
+        lambda files, _: files.guard(),
     ),
     Offer(
         lambda subject: _trained_by_gradients(subject) and subject.model.instances == 1,
@@ -162,7 +167,9 @@ OFFERS = (
         "Directions in which members end in different classes are no longer blind; where "
         "they are unanimous nothing changes.",
         False,
-        lambda files: files.train("ensemble", python="ff.EnsembleClassifier().fit(X, y)"),
+        lambda files, gaps: files.train(
+            "ensemble", gaps=gaps, python="ff.EnsembleClassifier().fit(X, y)"
+        ),
     ),
     Offer(
         _trained_by_gradients,
@@ -170,8 +177,12 @@ OFFERS = (
         "CEDA and ACET push the confident region away from the data; at infinity the network "
         "stays blind.",
         False,
-        lambda files: files.train(
-            "relu", "--objective", "acet", python='ff.ReLUClassifier(objective="acet").fit(X, y)'
+        lambda files, gaps: files.train(
+            "relu",
+            "--objective",
+            "acet",
+            gaps=gaps,
+            python='ff.ReLUClassifier(objective="acet").fit(X, y)',
         ),
     ),
     Offer(
@@ -180,15 +191,16 @@ OFFERS = (
         "A model of another kind, with a radius beyond which every class is within "
         "epsilon of 1/K (Hein et al. 2019, Theorem 3.2).",
         True,
-        lambda files: files.train("rbf", python="ff.RBFClassifier().fit(X, y)"),
+        lambda files, gaps: files.train("rbf", gaps=gaps, python="ff.RBFClassifier().fit(X, y)"),
     ),
 )
 
 
 def remedies(subject: Subject, files: AtHand) -> tuple[Remedy, ...]:
     """List the remedies that exist for a model, with commands that run."""
+    gaps = any(column.missing for column in subject.moving)
     return tuple(
-        Remedy(each.name, each.what, each.proven, each.command(files))
+        Remedy(each.name, each.what, each.proven, each.command(files, gaps))
         for each in OFFERS
         if each.helps(subject)
     )

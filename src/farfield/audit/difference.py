@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from farfield.audit.fields import Share
+from farfield.audit.fields.kinds import Share
 from farfield.audit.findings.entry import unnoticed
 from farfield.audit.findings.finding import Finding
 from farfield.estimate import Estimate, value_of

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.audit.case import Case, Progress
-from farfield.audit.fields import EntryErrors, Mistake, Share
+from farfield.audit.fields.entry import EntryErrors, Mistake
+from farfield.audit.fields.kinds import Share
 from farfield.audit.opened import opened
 from farfield.audit.rows import in_order
 from farfield.audit.settings import EngineName, EntryRows, Settings
@@ -28,6 +29,8 @@ from farfield.evaluate.entry_errors import (
     rows_together,
     total,
 )
+from farfield.evaluate.entry_kinds import SWAP
+from farfield.evaluate.swaps import swaps
 
 Chunk = tuple[int, Floats, Any]
 # Correct rows that alarms are set by.
@@ -119,7 +122,8 @@ def make_errors(case: Case, columns: Sequence[TableColumn], *, numbered: bool) -
     advance, subject, source = case.stage("entry errors"), case.subject, case.source
     refused = [each.name for each in columns if each.name in case.loaded.refusing]
     asked = [each for each in columns if each.name not in case.loaded.refusing]
-    plan = plan_errors(asked, subject.rows, subject.moving)
+    swapped = swaps(asked, subject.rows, subject.moving)
+    plan = plan_errors(asked, subject.rows, swapped)
     maker = ErrorMaker(subject.model, plan, _watch(case), case.settings.threshold)
     count = _rows_wanted(case, maker.changes)
     chunks = _chunks(case, count, numbered)
@@ -136,6 +140,7 @@ def make_errors(case: Case, columns: Sequence[TableColumn], *, numbered: bool) -
         source.n_rows,
         _worst_rows(found, subject),
         tuple(refused),
+        (swapped.tried, swapped.possible),
     )
 
 
@@ -268,4 +273,6 @@ def _in_words(found: ErrorCount, worst: Worst | None, subject: Subject) -> str:
     if not worst.entered:
         return f"{found.column} unknown{where}: {was} becomes {now}"
     right, wrong = worst.entered
+    if found.error.startswith(SWAP):
+        return f"{found.column} {right:.6g} {found.error} {wrong:.6g}{where}: {was} becomes {now}"
     return f"{found.column} {right:.6g} entered as {wrong:.6g}{where}: {was} becomes {now}"

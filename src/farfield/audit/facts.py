@@ -16,7 +16,7 @@ import numpy as np
 from farfield.audit.at_hand import AtHand
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
-from farfield.audit.fields import DataFacts, ModelFacts, Provenance
+from farfield.audit.fields.facts import DataFacts, ModelFacts, Provenance
 from farfield.audit.models import LoadedModel
 from farfield.audit.subject import Subject
 from farfield.graph.network import Network

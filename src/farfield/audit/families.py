@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from farfield.audit.black_box import OUTMOST, Seen
-from farfield.audit.fields import Family, Share
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.kinds import Share
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import UnsupportedOperation
 from farfield.evaluate import clopper_pearson

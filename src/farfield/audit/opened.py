@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from farfield.audit.case import Case, Progress, open_case
-from farfield.audit.fields import Task
+from farfield.audit.fields.kinds import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.opening import ASKED_FOR, Evidence, open_both
 from farfield.audit.settings import Settings, WantsGuard

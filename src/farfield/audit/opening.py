@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
-from farfield.audit.fields import Task
+from farfield.audit.fields.kinds import Task
 from farfield.audit.models import LoadedModel, call_factories, load_model
 from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns, with_spaces
 from farfield.data import Expected, Impute, Source, open_data

@@ -10,31 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from farfield.audit.at_hand import AtHand
-from farfield.audit.fields import (
-    BY_GUARD,
-    Arithmetic,
-    BeforeAfter,
-    Collapse,
-    DataFacts,
-    Detected,
-    EntryErrors,
-    Family,
-    FarDepth,
-    Feature,
-    Flip,
-    Health,
-    ModelFacts,
-    OutSet,
-    Picture,
-    Provenance,
-    Ray,
-    Remedy,
-    Share,
-    Surface,
-    Task,
-    Verdict,
-    WhatIf,
-)
+from farfield.audit.fields.arithmetic import Arithmetic
+from farfield.audit.fields.depth import FarDepth
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.drawings import Picture, Ray, Surface
+from farfield.audit.fields.entry import EntryErrors
+from farfield.audit.fields.facts import DataFacts, ModelFacts, Provenance
+from farfield.audit.fields.features import Collapse, Feature
+from farfield.audit.fields.flips import Flip
+from farfield.audit.fields.kinds import Share, Task
+from farfield.audit.fields.quality import Detected, Health, OutSet
+from farfield.audit.fields.repair import BeforeAfter, Remedy
+from farfield.audit.fields.verdict import BY_GUARD, Verdict
+from farfield.audit.fields.what_if import WhatIf
 from farfield.audit.findings import KINDS
 from farfield.audit.findings.finding import Finding
 from farfield.audit.judging import judged

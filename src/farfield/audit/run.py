@@ -13,7 +13,7 @@ from farfield.audit.case import Case, Progress
 from farfield.audit.conclusions import cautions, guarded_verdict, remedies, verdict
 from farfield.audit.evaluators import can_be_asked
 from farfield.audit.facts import data_facts, model_facts, provenance
-from farfield.audit.fields import Task
+from farfield.audit.fields.kinds import Task
 from farfield.audit.judging import judged
 from farfield.audit.opened import opened
 from farfield.audit.opening import Evidence

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.audit.black_box import BlackBox, Seen, look
-from farfield.audit.fields import Task
+from farfield.audit.fields.kinds import Task
 from farfield.data import TableColumn
 from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, at_infinity

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.evaluate.alarms import Alarms, Answering, Answers, Flags, Floats, answers, ask_parts
-from farfield.evaluate.entry_kinds import EntryError, errors_of, neighbours
+from farfield.evaluate.entry_kinds import EntryError, errors_of
+from farfield.evaluate.swaps import Swaps
 
 if TYPE_CHECKING:
     from farfield.data import TableColumn
@@ -120,18 +121,18 @@ class ErrorMaker:
 
 
 def plan_errors(
-    columns: Iterable[TableColumn], rows: Floats, every: Sequence[TableColumn]
+    columns: Iterable[TableColumn], rows: Floats, swapped: Swaps
 ) -> tuple[tuple[TableColumn, tuple[EntryError, ...]], ...]:
     """Find the errors that fit columns, by what some rows hold.
 
     Args:
         columns: To make errors in.
         rows: Correct rows.
-        every: All columns, in their order.
+        swapped: Which of them are swapped with which.
     """
-    following = neighbours(every)
+    partners = swapped.partners
     return tuple(
-        (each, tuple(errors_of(each, rows[:, list(each.places)], following.get(each.name))))
+        (each, tuple(errors_of(each, rows[:, list(each.places)], partners.get(each.name, ()))))
         for each in columns
     )
 

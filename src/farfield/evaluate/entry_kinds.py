@@ -1,7 +1,7 @@
 """Errors that people make when they enter numbers: what a column holds instead of its values.
 
 Digits too many or too few, a lost sign, a decimal point that nobody read, another unit, a code for
-*missing* that is taken for a value, a number in its neighbour's field, a category never seen.
+*missing* that is taken for a value, a number in another's field, a category never seen.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,8 @@ SENTINELS = {f"{value:g}": value for value in (0, -1, 9, 99, 999, -999, 9999, 1e
 # 1900-01-01, as spreadsheets and as Unix count days, in columns that are dates by name.
 DATES = {"1900-01-01 (1)": 1.0, "1900-01-01 (-25567)": -25567.0}
 DATE = re.compile(r"date|birth|dob|admitted|issued", re.IGNORECASE)
+# How the name of a swap begins.
+SWAP = "swapped with "
 # Beyond this many decimals a number was computed, not entered.
 MOST_DECIMALS = 4
 # The share of the values that must look entered by hand.
@@ -108,14 +109,14 @@ class EntryError:
 
 
 def errors_of(
-    column: TableColumn, values: Floats, neighbour: TableColumn | None = None
+    column: TableColumn, values: Floats, partners: Sequence[TableColumn] = ()
 ) -> Iterator[EntryError]:
     """All errors that fit a column.
 
     Args:
         column: The column.
         values: ``(rows, inputs)`` its own inputs of some rows.
-        neighbour: The next column of numbers, whose field a number may end up in.
+        partners: Columns of numbers that it may be swapped with.
     """
     if column.categorical:
         yield EntryError("unknown category", column.places, np.zeros_like)
@@ -139,12 +140,9 @@ def errors_of(
     for name, value in (SENTINELS | (DATES if DATE.search(column.name) else {})).items():
         if not (numbers == value).any():
             yield _numeric(column, name, _always(value))
-    if neighbour is not None:
-        yield EntryError(
-            f"swapped with {neighbour.name}",
-            (*column.places, *neighbour.places),
-            lambda own: own[:, ::-1],
-        )
+    for other in partners:
+        places = (*column.places, *other.places)
+        yield EntryError(f"{SWAP}{other.name}", places, lambda own: own[:, ::-1])
 
 
 def _of_binary(column: TableColumn) -> Iterator[EntryError]:
@@ -230,9 +228,3 @@ def _without_point(read: Read) -> Callable[[Floats], Floats]:
         return shifted
 
     return moved
-
-
-def neighbours(columns: Sequence[TableColumn]) -> dict[str, TableColumn]:
-    """Each column of numbers to the next one."""
-    numeric = [each for each in columns if not each.discrete]
-    return {one.name: other for one, other in pairwise(numeric)}

@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from farfield.report.content.features import columns_told
 from farfield.report.content.findings import counted, evidenced, lived_with
 from farfield.report.content.headline import headline
 from farfield.report.content.listings import (
@@ -126,7 +127,7 @@ def _training(audit: Audit) -> str:
         "### Training Data",
         "",
         f"The audit was given {safe(data.source, 160)}: {plural(data.rows, 'row')}, "
-        f"{plural(data.features, 'feature')}{f'; {counts}' if counts else ''}. SHA-256: "
+        f"{columns_told(audit)}{f'; {counts}' if counts else ''}. SHA-256: "
         f"{safe(data.sha256, 80) if data.sha256 else UNKNOWN}.",
     ]
     lines += [f"* {safe(note, 600)}" for note in data.notes]

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 ReportFormat = Literal["html", "text", "json", "latex", "sarif", "junit", "card", "github"]
 Render = Callable[["Audit", "Kinds"], str]
-HEAD = "% Needs \\usepackage{booktabs,longtable,textcomp}.\n"
+HEAD = "% Needs \\usepackage{array,booktabs,longtable,textcomp}.\n"
+BETWEEN = "\n\\bigskip\n\n\\noindent\n"
 
 REPORT_FORMATS: dict[ReportFormat, Render] = {
     "html": lambda audit, _: render(audit).decode(),
     "text": lambda audit, _: format_audit(audit) + "\n",
     "json": lambda audit, _: audit.to_json() + "\n",
-    "latex": lambda audit, _: HEAD + "\n".join(audit_tables(audit).values()),
+    "latex": lambda audit, _: HEAD + BETWEEN.join(audit_tables(audit).values()),
     "sarif": sarif,
     "junit": junit,
     "card": lambda audit, _: card(audit),

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # Errors of data entry that a table has room for.
 ERRORS = 40
+# Letters that a line of an article has room for; the space between two columns; letters that stay
+# on one line; more of them than this do not make a column any wider.
+LINE, GAP, SHORT, MOST = 66, 3, 10, 22
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -59,7 +62,8 @@ def audit_tables(audit: Audit) -> dict[str, str]:
     r"""Write the tables of an audit, each a whole environment.
 
     They use ``\toprule`` and its like from the ``booktabs`` package; the table of features, which
-    may be long, uses ``longtable``. Names in letters beyond Latin need XeLaTeX or LuaLaTeX.
+    may be long, uses ``longtable``. Columns with more text than a line has room for wrap, which
+    takes the package ``array``. Names in letters beyond Latin need XeLaTeX or LuaLaTeX.
 
     Args:
         audit: The audit.
@@ -79,7 +83,7 @@ def audit_tables(audit: Audit) -> dict[str, str]:
         "guard": guard(audit),
     }
     return {
-        name: _table(listing, long=name in ("features", "spread"))
+        name: _table(listing, long=name in ("features", "entry_errors", "spread"))
         for name, listing in made.items()
         if listing.rows
     }
@@ -108,9 +112,8 @@ def escape(text: str) -> str:
 
 
 def _table(listing: Listing, *, long: bool) -> str:
-    columns = "l" + "r" * (len(listing.head) - 1)
-    head = _row(listing.head)
-    rows = [_row(row) for row in listing.rows]
+    columns, wraps = _columns(listing)
+    head, *rows = (_row(row, wraps) for row in (listing.head, *listing.rows))
     if long:
         lines = [
             rf"\begin{{longtable}}{{{columns}}}",
@@ -130,5 +133,21 @@ def _table(listing: Listing, *, long: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: tuple[str, ...]) -> str:
-    return " & ".join(map(escape, cells)) + r" \\"
+def _columns(listing: Listing) -> tuple[str, bool]:
+    """How columns are set, and whether some of them wrap: if a line has no room for all."""
+    longest = [max(map(len, cells)) for cells in zip(listing.head, *listing.rows, strict=True)]
+    room = LINE - GAP * len(longest)
+    if sum(longest) <= room:
+        return "l" + "r" * (len(longest) - 1), False
+    wide = [min(each, MOST) if each > SHORT else 0 for each in longest]
+    left = max(LINE / 3, room - sum(each for each in longest if each <= SHORT))
+    shares = [left * each / sum(wide) / LINE if sum(wide) else 0.0 for each in wide]
+    return "".join(
+        rf">{{\raggedright\arraybackslash}}p{{{share:.3f}\linewidth}}" if share else plain
+        for share, plain in zip(shares, "l" + "r" * len(longest), strict=False)
+    ), True
+
+
+def _row(cells: tuple[str, ...], wraps: bool) -> str:
+    text = " & ".join(map(escape, cells)) + r" \\"
+    return text.replace(r"\_", r"\_\allowbreak{}") if wraps else text

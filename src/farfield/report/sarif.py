@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -28,14 +29,15 @@ CODE = "{code}"
 
 def sarif(audit: Audit, kinds: Kinds) -> str:
     """Write the findings of an audit as a SARIF log."""
-    policy = audit.policy
-    pages = policy.help if policy is not None and policy.help else NAMES
+    home = audit.policy.help if audit.policy is not None else ""
+    pages = home or NAMES
     order = {code: place for place, code in enumerate(kinds)}
     run = {
         "tool": {
             "driver": {
                 "name": "farfield",
                 "version": harmless(audit.provenance.farfield),
+                **({"informationUri": home} if home else {}),
                 "rules": [_rule(kind, pages) for kind in kinds.values()],
             }
         },
@@ -60,13 +62,23 @@ def _rule(kind: Explained, pages: str) -> dict[str, Any]:
     )
     return {
         "id": kind.code,
-        "name": "".join(word.capitalize() for word in kind.title.split() if word.isalpha()),
+        "name": rule_name(kind.title),
         "shortDescription": {"text": f"{kind.title[0].upper()}{kind.title[1:]}"},
         "fullDescription": {"text": kind.why},
         "help": {"text": help_text, "markdown": markdown},
         "helpUri": pages.replace(CODE, kind.code) if CODE in pages else f"{pages}{kind.code}",
         "defaultConfiguration": {"level": kind.severity},
     }
+
+
+def rule_name(title: str) -> str:
+    """A title as one identifier, without articles.
+
+    >>> rule_name("a theorem's assumption fails")
+    'TheoremsAssumptionFails'
+    """
+    words = re.findall(r"[A-Za-z]+", title.replace("'", ""))
+    return "".join(word[0].upper() + word[1:] for word in words if word not in ("a", "an", "the"))
 
 
 def _result(finding: Finding, audit: Audit, order: dict[str, int]) -> dict[str, Any]:
@@ -103,9 +115,9 @@ def _location(finding: Finding, audit: Audit) -> dict[str, Any]:
     where = {"artifactLocation": {"uri": address(files[0])}, "region": {"startLine": 1}}
     location: dict[str, Any] = {"physicalLocation": where}
     if finding.columns:
-        location["logicalLocations"] = [
-            {"name": harmless(each, 160), "kind": "member"} for each in finding.columns
-        ]
+        # Names that are shortened to the same are one place; the schema wants them unique.
+        names = dict.fromkeys(harmless(each, 160) for each in finding.columns)
+        location["logicalLocations"] = [{"name": each, "kind": "member"} for each in names]
     return location
 
 

@@ -20,7 +20,7 @@ from farfield.report.content.listings import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from farfield.audit.fields import EntryErrors
+    from farfield.audit.fields.entry import EntryErrors
     from farfield.audit.record import Audit
 
 WARNING = "bold yellow"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case, open_case
 from farfield.audit.families import axes, follow
-from farfield.audit.fields import Family
+from farfield.audit.fields.directions import Family
 from farfield.audit.opening import open_both
 from farfield.audit.sections import directions
 from farfield.audit.settings import Settings as Looked

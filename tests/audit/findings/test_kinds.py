@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from farfield.audit.at_hand import AtHand
-from farfield.audit.fields import Arithmetic, Collapse, EntryErrors, FarDepth, Lapse, Mistake
+from farfield.audit.fields.arithmetic import Arithmetic, Lapse
+from farfield.audit.fields.depth import FarDepth
+from farfield.audit.fields.entry import EntryErrors, Mistake
+from farfield.audit.fields.features import Collapse
 from farfield.audit.findings import KINDS
 from farfield.audit.findings.document import pages
 from farfield.audit.findings.kind import registered

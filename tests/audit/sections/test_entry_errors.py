@@ -158,3 +158,20 @@ def test_categories_of_wide_tables_are_tried_too():
     found = ff.audit(layer, wide, directions=5, samples=60).entry_errors
     assert "city" in {each.column for each in found.mistakes}
     assert found.columns == 41
+
+
+def test_swaps_are_told_with_both_values():
+    def larger(rows):
+        positive = np.where(np.asarray(rows)[:, 0] > np.asarray(rows)[:, 2], 0.999, 0.001)
+        return np.column_stack([1 - positive, positive])
+
+    rows = np.column_stack([np.full(40, 3.0), np.linspace(70, 90, 40), np.full(40, 2.0)])
+    rows[:, [0, 2]] += np.linspace(0, 4, 40)[:, None]
+    found = ff.entry_errors(larger, rows, features=["a", "b", "c"])
+    swaps = {(each.column, each.error): each for each in found.mistakes}
+    assert swaps["a", "swapped with c"].flips == 1.0
+    assert swaps["a", "swapped with b"].flips == 0.0
+    example = swaps["b", "swapped with c"].example
+    assert example == "b 70 swapped with c 2 in row 1: 1 (99.9%) becomes 0 (99.9%)"
+    # a and b, b and c are neighbours; a and c look alike.
+    assert found.swaps == (3, 3)

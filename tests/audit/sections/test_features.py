@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -169,3 +170,13 @@ def test_wide_tables_draw_the_curves_that_a_report_shows(monkeypatch):
     soonest = min(found, key=lambda feature: feature.soonest)
     assert [len(feature.curve) for feature in found if feature is soonest] == [len(CURVE_STEPS)]
     assert all(not feature.curve for feature in found if feature is not soonest)
+
+
+def test_values_of_binary_columns_with_gaps_are_counted():
+    frame = pandas.DataFrame({"smoker": [0.0, 1.0, 1.0, None] * 25, "x": np.arange(100.0)})
+    network = affine([[1.0, 1.0], [0.0, 0.0]], [0.0, 0.0])
+    found = ff.audit(network, frame, impute="mean", directions=5, samples=100)
+    (smoker,) = [each for each in found.features if each.name == "smoker"]
+    assert smoker.kind == "categorical"
+    assert [(each.value, each.rows) for each in smoker.values] == [("0", 25), ("1", 50)]
+    assert any("taken for categories" in note for note in found.data.notes)

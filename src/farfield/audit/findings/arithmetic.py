@@ -9,7 +9,7 @@ from farfield.audit.findings.kind import FindingKind, Found
 from farfield.report.content.words import number, percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Lapse
+    from farfield.audit.fields.arithmetic import Lapse
     from farfield.audit.record import Audit
 
 SHOWN = 5

@@ -13,7 +13,7 @@ from farfield.estimate import value_of
 from farfield.report.content.words import percent
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Mistake
+    from farfield.audit.fields.entry import Mistake
     from farfield.audit.policy import Budgets
     from farfield.audit.record import Audit
 

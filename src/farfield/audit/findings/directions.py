@@ -11,7 +11,9 @@ from farfield.estimate import Estimate, value_of
 from farfield.report.content.words import listed, number, percent, plural, reached
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import End, Family, Feature, Share
+    from farfield.audit.fields.directions import Family
+    from farfield.audit.fields.features import End, Feature
+    from farfield.audit.fields.kinds import Share
     from farfield.audit.record import Audit
 
 # From this blind share on, a family of directions is worth a finding.

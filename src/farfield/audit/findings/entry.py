@@ -12,7 +12,8 @@ from farfield.estimate import Estimate, value_of
 from farfield.report.content.words import percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Mistake, Share
+    from farfield.audit.fields.entry import Mistake
+    from farfield.audit.fields.kinds import Share
     from farfield.audit.record import Audit
 
 # An error counts if it changes, unnoticed, at least this share of the rows; its interval says so.

@@ -56,7 +56,7 @@ def _collapse(audit: Audit) -> Found | None:
         ),
         columns,
         audit.at_hand.train(
-            "regressor", "--set", "members=10",
+            "regressor", "--set", "members=10", gaps=bool(audit.data.missing),
             python="ff.EnsembleRegressor(members=10).fit(X, y)",
         ),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from farfield.audit.findings.kind import FindingKind, Found
 from farfield.report.content.words import is_telling, percent, score_title
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Detected
+    from farfield.audit.fields.quality import Detected
     from farfield.audit.record import Audit
 
 # A calibration error whose interval lies above this is worth a finding.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from farfield.audit.case import Case
 from farfield.audit.evaluators import own_answers, precision_of
-from farfield.audit.fields import Arithmetic, Lapse
+from farfield.audit.fields.arithmetic import Arithmetic, Lapse
 from farfield.audit.subject import Floats
 from farfield.distributions import TOLERANCE
 from farfield.errors import FarfieldError

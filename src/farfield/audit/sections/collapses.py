@@ -9,7 +9,7 @@ import torch
 
 from farfield.audit.case import Case
 from farfield.audit.families import regression_slopes
-from farfield.audit.fields import Collapse
+from farfield.audit.fields.features import Collapse
 from farfield.exact import at_infinity
 
 ROWS = 50

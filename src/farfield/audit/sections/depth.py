@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from farfield.audit.case import Case
-from farfield.audit.fields import FarDepth
+from farfield.audit.fields.depth import FarDepth
 from farfield.exact.series.idle import idle_weights
 from farfield.exact.series.walk import grows
 

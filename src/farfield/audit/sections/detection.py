@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
-from farfield.audit.fields import Detected, OutSet
+from farfield.audit.fields.quality import Detected, OutSet
 from farfield.audit.rows import in_order
 from farfield.audit.settings import EngineName
 from farfield.audit.subject import Floats

@@ -10,7 +10,7 @@ import numpy as np
 from farfield.audit import families
 from farfield.audit.case import Case
 from farfield.audit.families import FamilyRays
-from farfield.audit.fields import Family
+from farfield.audit.fields.directions import Family
 
 # Images are wide: fewer rays per family.
 IMAGE_RAYS = 200

@@ -17,7 +17,7 @@ from farfield.audit.families import (
     settled,
     share_of,
 )
-from farfield.audit.fields import End
+from farfield.audit.fields.features import End
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 from farfield.exact import SureFrom

@@ -12,7 +12,8 @@ from torch import Tensor
 from farfield.audit.black_box import OUTMOST
 from farfield.audit.case import Case
 from farfield.audit.families import WALKING
-from farfield.audit.fields import Feature, Kind, Value
+from farfield.audit.fields.features import Feature, Value
+from farfield.audit.fields.kinds import Kind
 from farfield.audit.sections.feature_ends import Ends, both_ends
 from farfield.audit.sections.flips import look, told, walked_rows, with_firsts
 from farfield.audit.subject import Floats, Subject
@@ -161,11 +162,14 @@ def _constant(subject: Subject, feature: TableColumn) -> Feature:
 
 
 def _counts(subject: Subject, feature: TableColumn) -> tuple[int, ...]:
-    """Rows with each value of a category."""
+    """Rows with each value of a category; those that had none count as what they were filled to."""
     if not feature.binary:
         return feature.counts
-    ones = round(float(subject.mean[feature.places[0]]) * subject.count)
-    return subject.count - ones, ones
+    total = float(subject.mean[feature.places[0]]) * subject.count
+    gaps, fill = feature.missing, feature.fill
+    between = gaps if isinstance(fill, float) and 0 < fill < 1 else 0
+    ones = round(total - between * float(fill or 0.0))
+    return subject.count - between - ones, ones
 
 
 def _categorical(subject: Subject, feature: TableColumn, rows: Floats) -> Feature:

@@ -12,7 +12,9 @@ from scipy.special import bdtr
 
 from farfield.audit.case import Case
 from farfield.audit.families import THREE, order_statistics
-from farfield.audit.fields import End, Feature, Flip, Middle, Share
+from farfield.audit.fields.features import End, Feature
+from farfield.audit.fields.flips import Flip, Middle
+from farfield.audit.fields.kinds import Share
 from farfield.audit.smallest_flip import flips_of, is_walkable
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn

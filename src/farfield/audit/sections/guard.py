@@ -10,7 +10,9 @@ import numpy as np
 import torch
 
 from farfield.audit.case import Case
-from farfield.audit.fields import BeforeAfter, End, Family, Feature, GuardedFeature
+from farfield.audit.fields.directions import Family
+from farfield.audit.fields.features import End, Feature
+from farfield.audit.fields.repair import BeforeAfter, GuardedFeature
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import FarfieldError
 from farfield.estimate import value_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farfield.audit.black_box import BlackBox
 from farfield.audit.case import Case
-from farfield.audit.fields import Bin, Health
+from farfield.audit.fields.quality import Bin, Health
 from farfield.audit.rows import in_order
 from farfield.audit.subject import Floats
 from farfield.evaluate import calibration, regression

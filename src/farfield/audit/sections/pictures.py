@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from farfield.audit.case import Case
-from farfield.audit.fields import Picture
+from farfield.audit.fields.drawings import Picture
 from farfield.audit.sections.rays import rays
 from farfield.audit.subject import Floats, Subject
 from farfield.levels import SURE

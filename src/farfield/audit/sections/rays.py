@@ -11,7 +11,7 @@ from torch import Tensor
 
 from farfield.audit.case import Case
 from farfield.audit.families import affordable, in_common, settled
-from farfield.audit.fields import Ray
+from farfield.audit.fields.drawings import Ray
 from farfield.audit.subject import Floats, Subject
 from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, SureFrom, along

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from farfield.audit.case import Case
-from farfield.audit.fields import Surface
+from farfield.audit.fields.drawings import Surface
 from farfield.audit.sections.rays import units
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from farfield.audit.case import Case
-from farfield.audit.fields import WhatIf, WhatIfColumn, WhatIfCurve, WhatIfRow
+from farfield.audit.fields.what_if import WhatIf, WhatIfColumn, WhatIfCurve, WhatIfRow
 from farfield.audit.subject import Floats, Subject
 from farfield.data import TableColumn
 
@@ -70,7 +70,8 @@ def _own(row: Floats, column: TableColumn) -> float:
     """The value of a row; of a category the index of its option."""
     if column.categorical:
         return float(row[list(column.places)].argmax())
-    return float(row[column.places[0]])
+    own = float(row[column.places[0]])
+    return float(round(own)) if column.binary else own
 
 
 def _column(subject: Subject, column: TableColumn, rows: Floats) -> WhatIfColumn:

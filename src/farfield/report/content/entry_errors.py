@@ -10,7 +10,7 @@ from farfield.estimate import value_of
 from farfield.report.content.words import percent, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import EntryErrors, Mistake
+    from farfield.audit.fields.entry import EntryErrors, Mistake
     from farfield.audit.record import Audit
     from farfield.report.content.sections import Limits
 
@@ -122,3 +122,14 @@ def made_in(found: EntryErrors) -> str:
         return f"in all {found.sampled:,} rows, exact"
     of = f" of {found.of:,}" if found.of else ""
     return f"in {found.sampled:,}{of} rows, with intervals"
+
+
+def swaps_tried(audit: Audit) -> str:
+    """Which columns were swapped: a sentence, or nothing."""
+    tried, possible = (0, 0) if audit.entry_errors is None else audit.entry_errors.swaps
+    if not tried or tried == possible:
+        return ""
+    return (
+        f"Of {possible:,} pairs of numeric columns {tried:,} were swapped: neighbours, and those "
+        "with one unit or values that would pass for each other's, the most alike first."
+    )

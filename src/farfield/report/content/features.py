@@ -26,7 +26,7 @@ from farfield.report.content.words import (
 )
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import End, Feature
+    from farfield.audit.fields.features import End, Feature
     from farfield.audit.record import Audit
 
 
@@ -101,14 +101,13 @@ def feature_rows(audit: Audit, limits: Limits) -> list[FeatureRow]:
 def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:
     blind = [value_of(end.blind) for end in (feature.down, feature.up) if end is not None]
     known = [each for each in blind if not math.isnan(each)]
-    low, high = feature.low, feature.high
     return FeatureRow(
         index=index,
         name=feature.name,
         kind=feature.kind,
         unit=feature.unit,
-        range=f"{number(low)} to {number(high)}" if math.isfinite(low + high) else "",
-        low=low,
+        range=_range(feature),
+        low=feature.low,
         curve=feature.curve,
         dip=min((each for each in feature.curve if math.isfinite(each)), default=None),
         blind=max(known) if known else None,
@@ -116,6 +115,22 @@ def _row(index: int, feature: Feature, audit: Audit) -> FeatureRow:
         up=_side(feature.up, feature, audit),
         instead=_instead(feature, audit),
     )
+
+
+def _range(feature: Feature) -> str:
+    """What values the data holds."""
+    if feature.values:
+        return plural(len(feature.values), "value")
+    known = math.isfinite(feature.low + feature.high)
+    return f"{number(feature.low)} to {number(feature.high)}" if known else ""
+
+
+def columns_told(audit: Audit) -> str:
+    """How many columns there are; and inputs, where categories are spread over several."""
+    columns, inputs = len(audit.features), audit.data.features
+    if 0 < columns < inputs and any(each.values for each in audit.features):
+        return f"{plural(columns, 'feature')} as {plural(inputs, 'input')}"
+    return plural(inputs, "feature")
 
 
 def _side(end: End | None, feature: Feature, audit: Audit) -> EndInWords | None:

@@ -10,7 +10,7 @@ from farfield.estimate import value_of
 from farfield.report.content.words import NEVER, UNKNOWN, number, share, shorten, visible
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Flip, Middle
+    from farfield.audit.fields.flips import Flip, Middle
     from farfield.audit.record import Audit
 
 

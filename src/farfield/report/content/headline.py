@@ -10,7 +10,7 @@ from farfield.estimate import Estimate
 from farfield.report.content.words import UNKNOWN, harmless, listed, percent
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Family
+    from farfield.audit.fields.directions import Family
     from farfield.audit.record import Audit
 
 Outcome = Literal["passed", "failed", "unasked"]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from farfield.estimate import value_of
+from farfield.report.content.detection import contests
 from farfield.report.content.entry_errors import changing, made_in
-from farfield.report.content.features import first_told
+from farfield.report.content.features import columns_told, first_told
 from farfield.report.content.flips import flip_rows
 from farfield.report.content.headline import headline
-from farfield.report.content.sections import Limits, contests, is_bound, settled_middle
+from farfield.report.content.sections import Limits, is_bound, settled_middle
 from farfield.report.content.switches import made_of
 from farfield.report.content.words import (
     beyond,
@@ -30,7 +31,8 @@ from farfield.report.content.words import (
 from farfield.report.content.words import harmless as _name
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import End, EntryErrors, Feature
+    from farfield.audit.fields.entry import EntryErrors
+    from farfield.audit.fields.features import End, Feature
     from farfield.audit.record import Audit
 
 # Features that a screen has room for.
@@ -204,7 +206,7 @@ def opening(audit: Audit) -> list[str]:
         _name(audit.verdict.sentence, 1000),
         f"{_name(audit.model.source)}{members}, {holds}; "
         f"{_name(audit.data.source)}, {plural(audit.data.rows, 'row')}, "
-        f"{plural(audit.data.features, 'feature')}.",
+        f"{columns_told(audit)}.",
         *(f"Note: {_name(note, 1000)}" for note in audit.data.notes),
     ]
 

@@ -1,18 +1,22 @@
-"""Which sections an audit fills, how much of it, and what they say of directions and votes."""
+"""Which sections an audit fills, how much of it, and what they say of directions and votes.
+
+A new section is one more line in ``_PARTS``, and a template of its name.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from farfield.report.content.words import UNKNOWN, distance, is_telling, percent
+from farfield.report.content.words import UNKNOWN, distance, percent
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Detected, Family, Ray, Surface
+    from farfield.audit.fields.directions import Family
+    from farfield.audit.fields.drawings import Ray, Surface
     from farfield.audit.record import Audit
 
 # The largest page, in bytes.
@@ -60,75 +64,72 @@ class Section:
     missing: str
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A section that pages can have: whether an audit fills it, and what it says if not."""
+
+    id: str
+    title: Callable[[Audit], str]
+    filled: Callable[[Audit, Limits], object]
+    missing: Callable[[Audit], str]
+
+
 def sections(audit: Audit, limits: Limits) -> list[Section]:
     """All sections in their order."""
-    tabular = len(audit.model.inputs) <= 1
-    plain = audit.task == "classification"
-    several = audit.model.instances > 1
-    made = [
-        (
-            "remedies",
-            "What to do",
-            audit.remedies or audit.guard,
-            "No remedy is listed for this model.",
-        ),
-        ("verdict", "Verdict", True, ""),
-        ("directions", "Directions", audit.families, "No direction was followed."),
-        (
-            "features",
-            "Features",
-            plain and audit.features,
-            ""
-            if not plain
-            else "Image models have pictures instead of a table of pixels."
-            if not tabular
-            else "The audit holds no features.",
-        ),
-        ("what_if", "What if", audit.what_if, ""),
-        ("flips", "Smallest changes", audit.flips, ""),
-        (
-            "entry_errors",
-            "Errors of data entry",
-            audit.entry_errors,
-            "" if not (plain and tabular) else "No column can be entered wrongly.",
-        ),
-        (
-            "rays",
-            "Rays to infinity" if audit.verdict.seen_to is None else "Rays, as far as was looked",
-            shown_rays(audit, limits),
-            "No ray was recorded.",
-        ),
-        (
-            "surfaces",
-            "Two features at a time",
-            shown_surfaces(audit, limits),
-            "Surfaces need at least two numeric features.",
-        ),
-        ("pictures", "Pictures", audit.pictures, "" if tabular else "No example image was given."),
-        (
-            "votes",
-            "Votes",
-            several and plain,
-            "Audit a folder or a list of models to see where the members of an ensemble disagree."
-            if plain
-            else "",
-        ),
-        ("spread", "Predicted spread", audit.collapses, ""),
-        (
-            "health",
-            "Quality on the data",
-            audit.health,
-            "Name the column of outcomes with --label to see accuracy and calibration.",
-        ),
-        (
-            "detection",
-            "Telling other data apart",
-            audit.detection or audit.out_sets,
-            "Give data of another kind with --ood NAME=FILE to see whether it is noticed.",
-        ),
-        ("facts", "Facts to reproduce this", True, ""),
+    return [
+        Section(part.id, part.title(audit), bool(part.filled(audit, limits)), part.missing(audit))
+        for part in _PARTS
     ]
-    return [Section(name, title, bool(what), missing) for name, title, what, missing in made]
+
+
+def _said(text: str) -> Callable[[Audit], str]:
+    """The same of every audit."""
+    return lambda _: text
+
+
+def _classifies(audit: Audit) -> bool:
+    return audit.task == "classification"
+
+
+def _is_table(audit: Audit) -> bool:
+    return len(audit.model.inputs) <= 1
+
+
+def _rays_title(audit: Audit) -> str:
+    return "Rays to infinity" if audit.verdict.seen_to is None else "Rays, as far as was looked"
+
+
+def _no_features(audit: Audit) -> str:
+    if not _classifies(audit):
+        return ""
+    if not _is_table(audit):
+        return "Image models have pictures instead of a table of pixels."
+    return "The audit holds no features."
+
+
+def _no_errors(audit: Audit) -> str:
+    told = _classifies(audit) and _is_table(audit)
+    return "No column can be entered wrongly." if told else ""
+
+
+def _no_votes(audit: Audit) -> str:
+    if not _classifies(audit):
+        return ""
+    return "Audit a folder or a list of models to see where the members of an ensemble disagree."
+
+
+def _part(
+    name: str,
+    title: str | Callable[[Audit], str],
+    filled: Callable[[Audit, Limits], object],
+    missing: str | Callable[[Audit], str] = "",
+) -> _Part:
+    titled = _said(title) if isinstance(title, str) else title
+    return _Part(name, titled, filled, _said(missing) if isinstance(missing, str) else missing)
+
+
+def _always(*_: object) -> bool:
+    return True
 
 
 def shown_rays(audit: Audit, limits: Limits) -> list[Ray]:
@@ -225,51 +226,57 @@ def most_divided(audit: Audit, most: int = 12) -> list[DividedVotes]:
     return [DividedVotes(name, side, votes) for _, name, side, votes in found[:most]]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One score on one data set; ``best`` if no score has a higher AUROC there."""
-
-    found: Detected
-    best: bool
-
-
-@dataclass(frozen=True)
-class ScoreContest:
-    """All scores on one data set, the best first."""
-
-    dataset: str
-    trials: list[Trial]
-    remark: str
-
-
-def contests(audit: Audit, limits: Limits) -> list[ScoreContest]:
-    """Group detection by data set, and say who wins."""
-    grouped: dict[str, list[Detected]] = {}
-    telling = [each for each in audit.detection if is_telling(each.score, audit.model.instances)]
-    for each in telling[: 4 * limits.rows]:
-        grouped.setdefault(each.dataset, []).append(each)
-    made = []
-    for dataset, found in grouped.items():
-        found.sort(key=lambda each: -_order(each.auroc.value))
-        top = found[0].auroc.value
-        trials = [Trial(each, each.auroc.value == top) for each in found]
-        made.append(ScoreContest(dataset, trials, _remark(found)))
-    return made
-
-
-def _order(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
-
-
-def _remark(found: list[Detected]) -> str:
-    """Whether plain distances beat what the model says about itself."""
-    own = [each.auroc for each in found if not each.reference]
-    references = [each.auroc for each in found if each.reference]
-    if not own or not references:
-        return ""
-    mine, theirs = max(each.value for each in own), max(each.value for each in references)
-    if theirs > mine:
-        return (
-            "Here a plain distance to the training data does better than every score of the model."
-        )
-    return "Here the model's best score does at least as well as a plain distance to its data."
+_PARTS = (
+    _part(
+        "remedies",
+        "What to do",
+        lambda audit, _: audit.remedies or audit.guard,
+        "No remedy is listed for this model.",
+    ),
+    _part("verdict", "Verdict", _always),
+    _part(
+        "directions", "Directions", lambda audit, _: audit.families, "No direction was followed."
+    ),
+    _part(
+        "features",
+        "Features",
+        lambda audit, _: _classifies(audit) and audit.features,
+        _no_features,
+    ),
+    _part("what_if", "What if", lambda audit, _: audit.what_if),
+    _part("flips", "Smallest changes", lambda audit, _: audit.flips),
+    _part("entry_errors", "Errors of data entry", lambda audit, _: audit.entry_errors, _no_errors),
+    _part("rays", _rays_title, shown_rays, "No ray was recorded."),
+    _part(
+        "surfaces",
+        "Two features at a time",
+        shown_surfaces,
+        "Surfaces need at least two numeric features.",
+    ),
+    _part(
+        "pictures",
+        "Pictures",
+        lambda audit, _: audit.pictures,
+        lambda audit: "" if _is_table(audit) else "No example image was given.",
+    ),
+    _part(
+        "votes",
+        "Votes",
+        lambda audit, _: audit.model.instances > 1 and _classifies(audit),
+        _no_votes,
+    ),
+    _part("spread", "Predicted spread", lambda audit, _: audit.collapses),
+    _part(
+        "health",
+        "Quality on the data",
+        lambda audit, _: audit.health,
+        "Name the column of outcomes with --label to see accuracy and calibration.",
+    ),
+    _part(
+        "detection",
+        "Telling other data apart",
+        lambda audit, _: audit.detection or audit.out_sets,
+        "Give data of another kind with --ood NAME=FILE to see whether it is noticed.",
+    ),
+    _part("facts", "Facts to reproduce this", _always),
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from farfield.report.content.words import distance, plural
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Family
+    from farfield.audit.fields.directions import Family
     from farfield.audit.record import Audit
 
 

@@ -11,7 +11,7 @@ from farfield.estimate import Estimate
 from farfield.report.content.words import percent
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Bin
+    from farfield.audit.fields.quality import Bin
 
 # Size of a small curve, in its own units.
 WIDTH, HEIGHT = 120, 28

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from farfield.files import replacing
 from farfield.report.content import words
-from farfield.report.content.sections import Limits, contests
+from farfield.report.content.detection import contests
+from farfield.report.content.sections import Limits
 from farfield.report.html.page import asset, environment, policy
 
 if TYPE_CHECKING:

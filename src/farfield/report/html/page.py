@@ -17,8 +17,9 @@ from markupsafe import Markup
 from farfield.estimate import value_of
 from farfield.files import replacing
 from farfield.report.content import words
-from farfield.report.content.entry_errors import best_score, error_grid, worst_mistakes
-from farfield.report.content.features import feature_rows
+from farfield.report.content.detection import contests
+from farfield.report.content.entry_errors import best_score, error_grid, swaps_tried, worst_mistakes
+from farfield.report.content.features import columns_told, feature_rows
 from farfield.report.content.findings import IN_FULL, evidenced, lived_with
 from farfield.report.content.flips import flip_rows
 from farfield.report.content.glossary import words_used
@@ -26,7 +27,6 @@ from farfield.report.content.headline import headline
 from farfield.report.content.sections import (
     LARGEST,
     Limits,
-    contests,
     ends_told,
     most_divided,
     sections,
@@ -103,6 +103,7 @@ def _render(audit: Audit, limits: Limits) -> str:
             surfaces=shown_surfaces(audit, limits),
             contests=contests(audit, limits),
             error_grid=error_grid(audit, limits),
+            swaps_tried=swaps_tried(audit),
             flips=flip_rows(audit, min(FLIPS, limits.rows)),
             mistakes=worst_mistakes(audit, min(MISTAKES, limits.rows)),
             divided=most_divided(audit),
@@ -162,7 +163,7 @@ def environment() -> Environment:
         settled_middle=settled_middle, made_of=made_of, switch_told=switch_told,
         beyond_told=beyond_told, comes_to_rest=comes_to_rest, is_telling=words.is_telling,
         far_end=words.far_end, lasting=words.lasting, best_score=best_score, evidenced=evidenced,
-        lived_with=lived_with,
+        lived_with=lived_with, columns_told=columns_told,
     )  # fmt: skip
     return made
 

@@ -19,7 +19,7 @@ from farfield.report.content.sections import (
 from farfield.report.content.words import is_telling, score_title, shorten, visible
 
 if TYPE_CHECKING:
-    from farfield.audit.fields import Ray, Surface
+    from farfield.audit.fields.drawings import Ray, Surface
     from farfield.audit.record import Audit
 
 # Edges and points of a surface are given on a grid this fine: a quarter of a pixel, or better.

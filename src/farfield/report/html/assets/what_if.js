@@ -4,11 +4,12 @@
   if (!given || !given.rows.length || !given.columns.length) return;
   const [which, reset, now, cards] = ["what-if-row", "what-if-reset", "what-if-now", "what-if-columns"].map(byId);
   const [WIDTH, HEIGHT] = [300, 118];
-  const box = { left: 4, right: WIDTH - 4, top: 10, bottom: HEIGHT - 20 };
+  const box = { left: 9, right: WIDTH - 9, top: 10, bottom: HEIGHT - 20 };
   const floor = 1 / Math.max(2, payload.classes.length);
   let row;
   let moved = null;
 
+  const hue = (label) => `s${((label % 8) + 8) % 8}`;
   const classed = (label) => payload.classes[label] ?? `class ${label + 1}`;
   const y = (each) => box.bottom - ((each - floor) / (1 - floor)) * (box.bottom - box.top);
   const across = (index, count) => box.left + (index / Math.max(1, count - 1)) * (box.right - box.left);
@@ -42,6 +43,32 @@
     return Number.isFinite(low) && Number.isFinite(high) && high > low ? right - 1 + (value - low) / (high - low) : right;
   }
 
+  // Between the values of a category there is nothing: each has a spot of its own, and the guard a stroke.
+  function spots(curve, count) {
+    return curve.confidence.flatMap((each, index) => {
+      const [x, sure, safe] = [across(index, count), real(each), real(curve.guarded[index])];
+      const found = Number.isFinite(sure) ? [draw("circle", { class: `spot ${hue(curve.label[index])}`, cx: x, cy: y(sure), r: 3.5 })] : [];
+      if (Number.isFinite(safe)) found.push(draw("path", { class: "guarded", d: `M${x - 8} ${y(safe)}h16` }));
+      return found;
+    });
+  }
+
+  function curves(curve, count) {
+    const found = [];
+    // Where the class changes, the curve changes its colour.
+    let first = 0;
+    for (let index = 1; index <= count; index += 1) {
+      if (index < count && curve.label[index] === curve.label[first]) continue;
+      const part = curve.confidence.map((each, here) => (here >= first && here <= Math.min(index, count - 1) ? each : null));
+      found.push(draw("path", { class: `sure ${hue(curve.label[first])}`, d: line(part) }));
+      const alone = real(curve.confidence[first]);
+      if (index - first === 1 && Number.isFinite(alone)) found.push(draw("circle", { class: `spot ${hue(curve.label[first])}`, cx: across(first, count), cy: y(alone), r: 2 }));
+      first = index;
+    }
+    if (curve.guarded.length) found.push(draw("path", { class: "guarded", d: line(curve.guarded) }));
+    return found;
+  }
+
   function card(column, at) {
     const curve = row.curves[at];
     const count = column.values.length;
@@ -55,18 +82,7 @@
       svg.append(draw("rect", { class: "band", x: low, y: box.top, width: Math.max(1, high - low), height: box.bottom - box.top }));
     }
     for (const mark of [floor, 1]) svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: y(mark), y2: y(mark) }));
-    // Where the class changes, the curve changes its colour.
-    let first = 0;
-    for (let index = 1; index <= count; index += 1) {
-      if (index < count && curve.label[index] === curve.label[first]) continue;
-      const part = curve.confidence.map((each, here) => (here >= first && here <= Math.min(index, count - 1) ? each : null));
-      const hue = `s${((curve.label[first] % 8) + 8) % 8}`;
-      svg.append(draw("path", { class: `sure ${hue}`, d: line(part) }));
-      const alone = real(curve.confidence[first]);
-      if (index - first === 1 && Number.isFinite(alone)) svg.append(draw("circle", { class: `spot ${hue}`, cx: across(first, count), cy: y(alone), r: 2 }));
-      first = index;
-    }
-    if (curve.guarded.length) svg.append(draw("path", { class: "guarded", d: line(curve.guarded) }));
+    svg.append(...(column.options.length ? spots : curves)(curve, count));
     const cursor = draw("line", { class: "cursor", y1: box.top - 4, y2: box.bottom });
     const dot = draw("circle", { class: "dot", r: 4 });
     svg.append(cursor, dot);
