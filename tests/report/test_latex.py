@@ -26,6 +26,14 @@ def balanced(text):
     return depth == 0 and not re.search(r"[#%_~]|(?<!\\)\^", bare) and bare.count("$") % 2 == 0
 
 
+def width(table):
+    """How many columns a table says that it has."""
+    first = table.splitlines()[0]
+    plain = re.sub(r">\{[^}]*\}p\{[^}]*\}", "p", re.match(r"\\begin\{\w+\}\{(.*)\}$", first)[1])
+    assert re.fullmatch("[lp][rp]+", plain)
+    return len(plain)
+
+
 @given(st.text())
 def test_escaped_text_is_balanced(text):
     made = escape(text)
@@ -36,7 +44,7 @@ def test_escaped_text_is_balanced(text):
 @pytest.mark.parametrize("name", samples.EVERY)
 def test_tables_have_as_many_cells_as_columns(name):
     for table in audit_tables(samples.EVERY[name]()).values():
-        columns = len(re.search(r"\{(lr+)\}", table)[1])
+        columns = width(table)
         rows = [line for line in table.splitlines() if line.endswith(r"\\")]
         assert len(rows) >= 2
         assert all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
@@ -61,17 +69,32 @@ def test_rows_cannot_begin_an_argument():
     assert escape("*") == "{*}"
 
 
+def test_columns_wrap_where_a_line_has_no_room():
+    tables = audit_tables(judged(samples.tabular(), None))
+    assert tables["findings"].startswith(r"\begin{tabular}{lrr}")
+    assert tables["features"].count(r"\arraybackslash}p{") >= 2
+    shares = [float(each) for each in re.findall(r"p\{([\d.]+)\\linewidth", tables["features"])]
+    assert 0.3 < sum(shares) < 1
+
+
+DOCUMENT = (
+    r"\documentclass{article}\usepackage[T1]{fontenc}"
+    r"\usepackage{array,booktabs,longtable,textcomp}\begin{document}\noindent "
+)
+
+
 @pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed")
-def test_latex_accepts_the_tables(tmp_path):
-    tables = audit_tables(samples.tabular()) | {"mixed": audit_tables(samples.mixed())["families"]}
-    body = "\n\n".join(tables.values())
-    source = (
-        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,longtable}"
-        rf"\begin{{document}}{body}\end{{document}}"
-    )
+@pytest.mark.parametrize(
+    "name", [each for each in samples.EVERY if each not in ("hostile", "bare")]
+)
+def test_latex_accepts_the_tables_and_they_fit_the_page(tmp_path, name):
+    source = DOCUMENT + judged(samples.EVERY[name](), None).render("latex") + r"\end{document}"
     (tmp_path / "tables.tex").write_text(source, encoding="utf-8")
     done = subprocess.run(
         [LATEX, "-halt-on-error", "-interaction=nonstopmode", "tables.tex"],
         cwd=tmp_path, capture_output=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    said = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said[-2000:]
+    over = [float(each) for each in re.findall(r"Overfull \\hbox \(([\d.]+)pt", said)]
+    assert max(over, default=0.0) < 10
