@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -173,7 +174,8 @@ def _with_limits(
     if not isinstance(network, Network) or not any(grows(g.program) for g in network.groups):
         return loaded
     try:
-        at_infinity(network, *_tried_rays(network), undecided="mark")
+        for origin, directions in _tried_rays(network):
+            at_infinity(network, origin, directions, undecided="mark")
     except NotFollowed as error:
         if evidence == "exact" or not can_be_asked(model):
             raise
@@ -181,8 +183,11 @@ def _with_limits(
     return loaded
 
 
-def _tried_rays(network: Network) -> tuple[Floats, Floats]:
-    """The origin, and directions along some features and across all that move."""
+def _tried_rays(network: Network) -> Iterator[tuple[Floats, Floats]]:
+    """Directions along some features and across all that move, from two places.
+
+    From the origin some values, such as rows divided by their norm, do not change at all.
+    """
     shape, size = network.input_shape, math.prod(network.input_shape)
     axes = np.eye(size)[np.unique(np.linspace(0, size - 1, TRIED).astype(int))]
     drawn = np.random.default_rng(0).standard_normal((TRIED, size))
@@ -190,8 +195,12 @@ def _tried_rays(network: Network) -> tuple[Floats, Floats]:
     for place, column in enumerate(network.columns or ()):
         if column.categories is not None:
             directions[:, place] = 0.0
-    moving = directions[(directions != 0).any(axis=1)]
-    return np.zeros(shape), moving.reshape(-1, *shape)
+    moving = directions[(directions != 0).any(axis=1)].reshape(-1, *shape)
+    yield np.zeros(shape), moving
+    if not network.differentiable:
+        apart = drawn[0]
+        apart[[column.categories is not None for column in network.columns or ()]] = 0.0
+        yield apart.reshape(shape), moving
 
 
 def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:

@@ -29,6 +29,8 @@ class RadialSums(RowFunction):
         scale: ``(columns,)`` the unit of distance along each column.
     """
 
+    continuous = True
+
     def __init__(
         self, centres: Any, gamma: float, weight: Any, bias: Any, scale: Any = 1.0
     ) -> None:

@@ -265,10 +265,13 @@ class RowFunction:
     Attributes:
         shares: Whether the outputs are always a distribution, or a single one a share of it.
         arrives: Whether :meth:`settles` is finite on every ray.
+        continuous: Whether parts of a row that vanish far out change nothing: neither the function
+            nor its limit jumps, and nothing multiplies them with what grows.
     """
 
     shares: bool = False
     arrives: bool = False
+    continuous: bool = False
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""

@@ -5,7 +5,10 @@ import pytest
 import torch
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, FastICA, IncrementalPCA, TruncatedSVD
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
 from sklearn.feature_selection import (
     SelectFromModel,
     SelectKBest,
@@ -130,7 +133,6 @@ GROWING = {
     "unit rows": (Normalizer(), LogisticRegression()),
     "shares": (StandardScaler(), Normalizer("l1"), MLPClassifier((6,), random_state=0)),
     "by the largest": (Normalizer("max"), DecisionTreeClassifier(random_state=0)),
-    "unit rows to neighbours": (Normalizer(), KNeighborsClassifier(5)),
     "unit rows of products": (PolynomialFeatures(2), Normalizer(), LogisticRegression()),
     "products bent": (PolynomialFeatures(2), FunctionTransformer(np.abs), LogisticRegression()),
     "products in a net": (PolynomialFeatures(2), StandardScaler(), MLPClassifier((6,))),
@@ -157,12 +159,25 @@ def test_values_that_grow_otherwise_than_their_columns(name, table):
     check_values(model, network, nothing)
 
 
-def test_what_has_no_limit_of_products_is_audited_by_evaluation(table):
-    model = make_pipeline(PolynomialFeatures(2), GaussianNB()).fit(*table)
+UNKNOWN_LIMITS = {
+    "powers of products": (PolynomialFeatures(2), GaussianNB()),
+    # Where neighbours change, the side from which a row comes to rest decides.
+    "jumps": (Normalizer(), KNeighborsClassifier(5)),
+    # A part that vanishes, times one that grows, is a constant.
+    "vanishing": (
+        FeatureUnion([("unit", Normalizer()), ("plain", StandardScaler())]),
+        QuadraticDiscriminantAnalysis(reg_param=0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_LIMITS)
+def test_what_has_no_known_limit_is_audited_by_evaluation(name, table):
+    model = make_pipeline(*UNKNOWN_LIMITS[name]).fit(*table)
+    with pytest.raises(UnsupportedOperation, match="Pipeline >"):
+        ff.at_infinity(ff.capture(model), table[0][0], np.eye(4))
     found = ff.audit(model, *table, directions=5, samples=20, guard=False)
     assert found.verdict.seen_to is not None
-    with pytest.raises(UnsupportedOperation, match="GaussianNB"):
-        ff.at_infinity(ff.capture(model), table[0][0], np.eye(4))
 
 
 def test_polynomials_that_cancel_are_told_apart_exactly():

@@ -310,6 +310,11 @@ class SeriesDomain:
                 f"{type(function).__name__} has no known limit of values that grow by another "
                 "power than t"
             )
+        if not function.continuous and bool(_coming_to_rest(value).any()):
+            raise UnsupportedOperation(
+                f"{type(function).__name__} may jump where a row comes to rest, and from which "
+                "side it comes there is not followed"
+            )
         self.lacking |= value.bottom > 0
         slope, intercept = value.term(self.per), value.term(0)
         moving = (slope != 0).any(dim=1)
@@ -345,6 +350,15 @@ def _applied(operation: Affine, values: Sequence[Series], order: int) -> Tensor:
         if first is None and second is not None:
             return second if operation.adds > 0 else -second
     return operation.function(*(value.term(order) for value in values), *operation.weights)
+
+
+def _coming_to_rest(value: Series) -> Tensor:
+    """``(rays,)`` whether parts of a value vanish for large ``t``, instead of being zero."""
+    found = torch.isfinite(value.bottom) | value.loose
+    for order, part in value.terms.items():
+        if order < 0:
+            found = found | per_ray(part != 0).any(dim=1)
+    return found
 
 
 def _next(values: Tensor) -> Tensor:

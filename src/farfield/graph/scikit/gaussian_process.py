@@ -91,6 +91,8 @@ class LaplaceProcess(RowFunction):
         model: The fitted binary classifier within scikit-learn's.
     """
 
+    continuous = True
+
     def __init__(self, model: Any) -> None:
         from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
 

@@ -11,6 +11,8 @@ from farfield.graph.rules import RowFunction
 class Softmax(RowFunction):
     """Probabilities of logits; of one logit ``f``, those of ``(0, f)`` are two columns."""
 
+    continuous = True
+
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""
         return torch.softmax(rows, dim=-1)
