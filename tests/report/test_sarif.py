@@ -41,9 +41,9 @@ def logged(audit):
     return json.loads(audit.render("sarif"))
 
 
-def judge(name):
+def judge(name, policy=POLICY):
     audit = replace(samples.EVERY[name](), at_hand=AtHand(("my model.onnx",), "a.csv", "y"))
-    return judged(audit, as_policy(POLICY))
+    return judged(audit, as_policy(policy))
 
 
 @pytest.mark.parametrize("name", samples.EVERY)
@@ -62,6 +62,14 @@ def test_sarif_is_valid_and_has_every_rule(name, schema):
         assert ("suppressions" in result) is (finding.accepted is not None)
         where = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
         assert where == "my%20model.onnx"
+
+
+def test_addresses_of_pages_may_hold_the_code_anywhere(schema):
+    log = logged(judge("tabular", POLICY | {"help": "https://example.org/findings/{code}.html"}))
+    schema.validate(log)
+    driver = log["runs"][0]["tool"]["driver"]
+    assert driver["rules"][0]["helpUri"] == "https://example.org/findings/FF001.html"
+    assert driver["informationUri"] == "https://example.org/findings/"
 
 
 def test_the_schema_refuses(schema):

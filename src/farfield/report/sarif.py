@@ -37,7 +37,7 @@ def sarif(audit: Audit, kinds: Kinds) -> str:
             "driver": {
                 "name": "farfield",
                 "version": harmless(audit.provenance.farfield),
-                **({"informationUri": home} if home else {}),
+                **({"informationUri": home.split(CODE)[0]} if home else {}),
                 "rules": [_rule(kind, pages) for kind in kinds.values()],
             }
         },
