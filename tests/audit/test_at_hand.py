@@ -27,6 +27,14 @@ def test_a_guard_does_not_replace_the_model():
     assert AtHand(("safe.onnx",), "d.csv").guard().endswith("-o new-safe.onnx")
 
 
+def test_models_that_a_guard_cannot_write_are_guarded_in_python():
+    files = AtHand(("m.skops",), "d.csv", "y")
+    assert files.guard() == "ff.guard(model, X)"
+    assert files.guard("--envelope") == "ff.envelope(model, X)"
+    assert files.audit() == "farfield audit m.skops --data d.csv --label y"
+    assert AtHand(("m.json",), "d.csv").guard().startswith("farfield guard m.json")
+
+
 def test_objects_have_no_names():
     files = at_hand(object(), np.zeros((2, 2)), np.zeros(2), None)
     assert files == AtHand()

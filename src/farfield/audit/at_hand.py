@@ -44,7 +44,8 @@ class AtHand:
 
     def guard(self, *more: str, out: str = "safe.onnx") -> str:
         """Guard the model; with ``--envelope`` its outputs stay as they are."""
-        if not self.in_files:
+        asked = any(Path(model).suffix in ASKED for model in self.models)
+        if asked or not self.in_files:
             return "ff.envelope(model, X)" if "--envelope" in more else "ff.guard(model, X)"
         out = f"new-{out}" if out in self.models else out
         return _line("guard", *self.models, *self._data, *more, "-o", out)
@@ -89,6 +90,8 @@ def at_hand(model: Any, data: Any, y: Any, label: str | None, **options: Any) ->
     )
 
 
+# Files of models that a guard asks, and cannot write: they are guarded in Python.
+ASKED = (".skops",)
 READING = ("schema", "categorical", "ignore", "delimiter", "impute", "seed")
 
 
