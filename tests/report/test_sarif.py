@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,17 @@ REFERENCE = re.compile(r"[\w%./~-]*", re.ASCII)
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:\S+")
 
 
-@pytest.fixture(scope="module")
+@cache
+def held():
+    """The schema, made once; as an argument it would fill the messages of hypothesis."""
+    text = (Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8")
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+@pytest.fixture
 def schema():
-    held = json.loads((Path(__file__).parent / "sarif-2.1.0.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(held)
-    return jsonschema.Draft202012Validator(held)
+    return held()
 
 
 def logged(audit):
@@ -114,7 +121,7 @@ FINDINGS = st.builds(
 
 @settings(max_examples=40)
 @given(st.lists(FINDINGS, max_size=3), TEXTS, TEXTS)
-def test_no_text_makes_it_invalid(schema, findings, file, command):
+def test_no_text_makes_it_invalid(findings, file, command):
     base = samples.bare()
     audit = replace(
         base,
@@ -123,7 +130,7 @@ def test_no_text_makes_it_invalid(schema, findings, file, command):
         provenance=replace(base.provenance, command=command, farfield=command),
     )
     log = logged(audit)
-    schema.validate(log)
+    held().validate(log)
     for result in log["runs"][0]["results"]:
         where = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
         assert REFERENCE.fullmatch(where)
