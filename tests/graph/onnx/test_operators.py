@@ -669,7 +669,9 @@ def case_nodes(name):
 
 
 # Refused by the oldest onnxruntime that is supported; the version that they were seen to run in.
-YOUNG = {"LayerNormalization-broadcast": (1, 31)}
+YOUNG = dict.fromkeys(
+    ("LayerNormalization-broadcast", "RMSNormalization", "Attention", "Attention-heads"), (1, 31)
+)
 
 
 @pytest.mark.parametrize("name", CASES)
