@@ -69,6 +69,7 @@ def test_what_does_not_fit_is_named(models, rows, message):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (RandomForestClassifier, "is RandomForestClassifier, a class; pass what it makes, fitted"),
         (RandomForestClassifier(), "RandomForestClassifier is not fitted; call fit first"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline is not fitted"),
         (LinearRegression().fit(FRAME, FRAME["age"]), "predicts numbers .*; pass a classifier"),

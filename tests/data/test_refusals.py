@@ -118,3 +118,10 @@ def test_identifiers_do_not_fill_the_memory(csv, monkeypatch):
     monkeypatch.setattr("farfield.data.layout._MOST_CATEGORIES", 10)
     with pytest.raises(InputError, match="'y' has more than"):
         open_table(csv("n,y\n" + "\n".join(f"{k},w{k}" for k in range(300))))
+
+
+def test_frames_that_hold_no_rows_yet():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    lazy = polars.DataFrame({"a": [1.0, 2.0]}).lazy()
+    with pytest.raises(InputError, match=r"X: a LazyFrame holds no rows yet; .* collect\(\)"):
+        open_table(lazy, [0, 1])

@@ -187,6 +187,11 @@ def call_factories(model: Any, allow_code: bool) -> Any:
         return [call_factories(each, allow_code) for each in model]
     if isinstance(model, str) and FACTORY.fullmatch(model) and not Path(model).exists():
         return _call_factory(model, allow_code)
+    if isinstance(model, type):
+        raise CaptureError(
+            f"the model is {model.__name__}, a class; pass what it makes, fitted: "
+            f"{model.__name__}(...)"
+        )
     return model
 
 

@@ -131,6 +131,10 @@ def _label_names(taken: int) -> list[str]:
 
 def _frame_columns(X: Any, names: Sequence[str] | None, where: str) -> list[Column]:
     """Turn a matrix or a data frame into columns."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise InputError(
+            f"{where}: a {type(X).__name__} holds no rows yet; pass what its collect() returns."
+        )
     if hasattr(X, "column_names") and hasattr(X, "schema"):
         return arrow_columns(X, _named(X.column_names, names, where), where)
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):

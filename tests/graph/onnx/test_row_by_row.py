@@ -26,7 +26,7 @@ def test_rows_may_stand_last(save, agrees):
 
 
 def test_time_may_be_folded_into_the_batch(save, agrees):
-    weights = {"w": f(3, 2), "a": np.array([-1, 3]), "b": np.array([-1, 4, 2]), "c": f(2)}
+    weights = {"w": f(3, 5), "a": np.array([-1, 3]), "b": np.array([-1, 4, 5]), "c": f(5)}
     nodes = [
         make_node("Reshape", ["x", "a"], ["flat"]),
         make_node("MatMul", ["flat", "w"], ["h"]),
