@@ -230,6 +230,7 @@ def wide_tie():
 def test_exact_arithmetic_looks_at_the_clock(monkeypatch):
     """A clock that ticks at every look: time runs out in the middle, and rays stay unproven."""
     ticks = itertools.count()
+    monkeypatch.setattr("farfield.exact.ladder.SMALL", 1 << 20)  # no step between
     monkeypatch.setattr("farfield.exact.matrix.monotonic", lambda: float(next(ticks)))
     origin, direction = torch.ones(768).double(), torch.ones(1, 768).double()
     far = ff.at_infinity(wide_tie(), origin, direction, certify=True, budget=20)
@@ -238,6 +239,7 @@ def test_exact_arithmetic_looks_at_the_clock(monkeypatch):
 
 
 def test_exact_arithmetic_keeps_to_its_memory(monkeypatch):
+    monkeypatch.setattr("farfield.exact.ladder.SMALL", 1 << 20)  # no step between
     monkeypatch.setattr("farfield.exact.matrix.NUMBERS", 1000)
     origin, direction = torch.ones(768).double(), torch.ones(1, 768).double()
     far = ff.at_infinity(wide_tie(), origin, direction, certify=True, budget=1e9)

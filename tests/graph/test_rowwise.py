@@ -37,7 +37,12 @@ def with_token(self, x):
 
 MOVED = {
     "transposed": ((4,), lambda self, x: self.last(F.relu(self.first(x).t()).t())),
-    "stacked": ((4,), lambda self, x: torch.stack([self.last(self.first(x).relu())] * 2).mean(0)),
+    "one-behind-the-other": (
+        (4,),
+        lambda self, x: (
+            torch.cat([self.last(self.first(x).relu())] * 2).unflatten(0, (2, -1)).mean(0)
+        ),
+    ),
     "sequence-first": (
         (5, 4),
         lambda self, x: self.last(F.relu(self.first(x.transpose(0, 1)))).mean(0),
