@@ -73,7 +73,7 @@ def _search(request: RunRequest, name: str, settings: Settings) -> Result:
     done = [trials[number] for number in sorted(trials)]
     return {
         "trials": [_plain(trial) for trial in done],
-        "importance": _importances(optuna, study),
+        "importance": _importances(optuna, done),
     }
 
 
@@ -236,8 +236,13 @@ def _plain(trial: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _importances(optuna: Any, study: Any) -> dict[str, float]:
-    """How much of the spread of the AUC each parameter explains, among those all trials have."""
+def _importances(optuna: Any, trials: Sequence[Any]) -> dict[str, float]:
+    """How much of the spread of the AUC each parameter explains, among those all trials have.
+
+    Trials come in the order of their numbers, whichever process was done first.
+    """
+    study = optuna.create_study(direction="maximize")
+    study.add_trials(trials)
     names = ["layers", "learning_rate", *(name for name in OWN if name in study.best_params)]
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     found = optuna.importance.get_param_importances(study, evaluator=evaluator, params=names)
