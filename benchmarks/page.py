@@ -6,7 +6,6 @@
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +76,15 @@ def _number(value: float) -> str:
 
 
 def _environment(results: dict[str, dict[str, Any]]) -> str:
-    """Name the machine that most results come from."""
-    machines = Counter(
-        f"{e['cpu']}, {e['cores']} cores, Python {e['python']}, PyTorch {e['torch']}"
-        for e in (result["environment"] for result in results.values())
-    )
-    return machines.most_common(1)[0][0]
+    """Name every machine, and what was measured on it where there are several."""
+    machines: dict[str, list[str]] = {}
+    for name, result in results.items():
+        e = result["environment"]
+        machine = f"{e['cpu']}, {e['cores']} cores, Python {e['python']}, PyTorch {e['torch']}"
+        machines.setdefault(machine, []).append(name)
+    if len(machines) == 1:
+        return next(iter(machines))
+    return "; ".join(f"{machine} ({', '.join(names)})" for machine, names in machines.items())
 
 
 if __name__ == "__main__":
