@@ -1,12 +1,17 @@
-"""The shape of what an operation makes, without making it.
+"""What an operation makes and how much work it is, without doing it.
 
 PyTorch can run most operations on tensors without storage. For functions of single elements it
 does so in Python, and the first such call imports its compiler, which takes seconds; their shapes
-are the broadcast shapes of their inputs, so they are written down here.
+are the broadcast shapes of their inputs.
+
+What a file may ask for is bounded by its size. The unit is one operation on one number, a
+nanosecond or so. Products inside of matrices are cheaper; every candidate of a maximum is a step
+of its own in the walk, and dearer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,64 +19,18 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
+from farfield.graph.padded_pooling import padded_max_pool
+from farfield.graph.pooling import MAX_POOLS, per_dimension
 from farfield.graph.program import tensors_in
 
 aten = torch.ops.aten
-ELEMENTWISE = frozenset(
-    (
-        aten._prelu_kernel.default,
-        aten.abs.default,
-        aten.add.Tensor,
-        aten.ceil.default,
-        aten.celu.default,
-        aten.clamp.default,
-        aten.div.Tensor,
-        aten.div.Tensor_mode,
-        aten.elu.default,
-        aten.eq.Tensor,
-        aten.erf.default,
-        aten.exp.default,
-        aten.floor.default,
-        aten.fmod.Tensor,
-        aten.ge.Tensor,
-        aten.gelu.default,
-        aten.gt.Tensor,
-        aten.hardsigmoid.default,
-        aten.hardswish.default,
-        aten.le.Tensor,
-        aten.leaky_relu.default,
-        aten.log.default,
-        aten.log_softmax.int,
-        aten.logical_and.default,
-        aten.logical_not.default,
-        aten.logical_or.default,
-        aten.logical_xor.default,
-        aten.lt.Tensor,
-        aten.maximum.default,
-        aten.minimum.default,
-        aten.mish.default,
-        aten.mul.Tensor,
-        aten.neg.default,
-        aten.pow.Tensor_Scalar,
-        aten.pow.Tensor_Tensor,
-        aten.reciprocal.default,
-        aten.relu.default,
-        aten.remainder.Tensor,
-        aten.rsub.Scalar,
-        aten.selu.default,
-        aten.sigmoid.default,
-        aten.sign.default,
-        aten.silu.default,
-        aten.softmax.int,
-        aten.softplus.default,
-        aten.sqrt.default,
-        aten.sub.Tensor,
-        aten.tanh.default,
-        aten.threshold.default,
-        aten.where.self,
-        F.softsign,
-    )
-)
+# Of all operations that act on single elements, those that PyTorch does not mark as such.
+ELEMENTWISE = (aten._prelu_kernel.default, aten.hardswish.default, F.softsign)
+# What one operation takes at least, what each candidate of a maximum does, and how many products
+# inside of matrices count as one operation.
+STEP, CANDIDATE, PRODUCTS = 2**6, 2**12, 8
+MEAN_POOLS = (aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
+EXTREMES = (aten.amax.default, aten.amin.default)
 
 
 def outline(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Tensor:
@@ -80,7 +39,7 @@ def outline(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     Raises:
         ValueError: If the inputs do not fit; PyTorch raises errors of its own kinds as well.
     """
-    if target in ELEMENTWISE:
+    if target in ELEMENTWISE or torch.Tag.pointwise in getattr(target, "tags", ()):
         shapes = {tuple(tensor.shape) for tensor in tensors_in(args)}
         return _empty(shapes.pop() if len(shapes) == 1 else torch.broadcast_shapes(*shapes))
     if target in _SHAPES:
@@ -142,4 +101,56 @@ _SHAPES: dict[Any, Callable[..., tuple[int, ...]]] = {
     aten.instance_norm.default: _same,
     aten.layer_norm.default: _same,
     aten.rms_norm.default: _same,
+    aten.softmax.int: _same,
+    aten.log_softmax.int: _same,
 }
+
+
+def effort(target: Callable[..., Any], args: Sequence[Any], result: Tensor, rows: int) -> int:
+    """Count the operations that one row takes.
+
+    Args:
+        target: The operation.
+        args: Its arguments; tensors may be without storage.
+        result: Its result, likewise.
+        rows: The length that stands for the number of rows.
+    """
+    made = _size(result, rows)
+    read = sum(_size(tensor, rows) for tensor in tensors_in(args))
+    if target is aten.convolution.default:
+        per_weight = _size(args[0], rows) if args[6] else made
+        taps = int(args[1].numel()) // max(1, int(args[1].shape[0]))
+        return STEP + read + made + per_weight * taps // PRODUCTS
+    if target in (aten.linear.default, aten.matmul.default):
+        return STEP + read + made + made * int(args[0].shape[-1]) // PRODUCTS
+    if target is aten.einsum.default:
+        return STEP + read + made + _contracted(args[0], args[1], rows) // PRODUCTS
+    windows = _windows(target, args, made, read)
+    return STEP + read + made * (1 + windows) + CANDIDATE * windows
+
+
+def _windows(target: Callable[..., Any], args: Sequence[Any], made: int, read: int) -> int:
+    """How many candidates each result of a pool is chosen from; 0 for anything else."""
+    if target in EXTREMES:
+        return read // max(1, made)
+    if target is padded_max_pool:
+        return math.prod(args[2])
+    if target in MAX_POOLS:
+        return math.prod(per_dimension(args[1], MAX_POOLS[target]))
+    return math.prod(args[1]) if target in MEAN_POOLS else 0
+
+
+def _contracted(equation: str, operands: Sequence[Tensor], rows: int) -> int:
+    """How many products a sum over indices takes; an ellipsis stands for all that is left."""
+    lengths: dict[str, int] = {}
+    spare = 1
+    for letters, tensor in zip(equation.split("->")[0].split(","), operands, strict=False):
+        plain = letters.replace(" ", "").replace("...", "")
+        if len(plain) != tensor.ndim:
+            spare = max(spare, _size(tensor, rows))
+        lengths.update(zip(plain, tensor.shape, strict=False))
+    return spare * math.prod(length for length in lengths.values() if length != rows)
+
+
+def _size(tensor: Tensor, rows: int) -> int:
+    return math.prod(length for length in tensor.shape if length != rows)

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from farfield.budget import Budget, allowance, operations
 from farfield.errors import CaptureError
-from farfield.graph.onnx.effort import effort
-from farfield.graph.onnx.outline import outline
+from farfield.graph.onnx.outline import effort, outline
 from farfield.graph.program import FREE, SIZE, CodePlace, Program, Ref, Step
 from farfield.graph.refusals import MOVES
 from farfield.graph.rules import RULES
@@ -104,7 +103,7 @@ class ProgramBuilder:
         self.source = CodePlace()
         self.fixed_rows = fixed_rows
         self.batch = ROWS if batch is None else batch
-        self.input = Data(INPUT, _meta(torch.empty((self.batch, *input_shape), device="meta")))
+        self.input = Data(INPUT, _blank(self.batch, *input_shape))
         self.width = math.prod(input_shape)
         self.room = Budget(allowance(0), "bytes", CaptureError)
         self.work = Budget(operations(0) + PER_INPUT * self.width, "operations", CaptureError)
@@ -130,7 +129,7 @@ class ProgramBuilder:
         self.work.spend(work, str(self.source))
         self.room.spend(room, str(self.source))
 
-    def apply(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def apply(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Value:
         """Call an ATen operation: computed if everything is known, else written as a step."""
         values = list(_values((args, tuple(kwargs.values()))))
         if any(isinstance(value, Data) for value in values):
@@ -167,7 +166,7 @@ class ProgramBuilder:
         self.width = max(self.width, size)
         self.steps.append(step)
         data = [each for each in _values(args) if isinstance(each, Data)]
-        return Data(step.name, _meta(meta), any(each.single for each in data))
+        return Data(step.name, meta.double(), any(each.single for each in data))
 
     def write(self, target: Callable[..., Any], value: Data, argument: Any, width: int) -> Data:
         """Write a step on rows that PyTorch knows nothing of: ``(rows, width)``."""
@@ -185,7 +184,7 @@ class ProgramBuilder:
         )
         self.width = max(self.width, width)
         self.steps.append(step)
-        return Data(step.name, _meta(torch.empty((ROWS, width), device="meta")), value.single)
+        return Data(step.name, _blank(ROWS, width), value.single)
 
     def is_column(self, value: Data) -> bool:
         """Whether a value is some of the input's own numbers, only moved about."""
@@ -204,7 +203,7 @@ class ProgramBuilder:
 
     def first(self, target: Callable[..., Any], value: Data, *args: Any) -> Data:
         """Write a step that makes several values, and take the first."""
-        meta = _meta(target(_shadow(value), *args)[0])
+        meta = target(_shadow(value), *args)[0].double()
         shape = tuple(FREE if length == ROWS else length for length in meta.shape)
         self.spend(effort(aten.amax.default, [_shadow(value)], meta, ROWS))
         pair = Step(f"v{len(self.steps)}", target, (Ref(value.name), *args), source=self.source)
@@ -246,7 +245,7 @@ class ProgramBuilder:
     def view(self, value: Value, sizes: Sequence[int]) -> Value:
         """The same values in another shape; sizes may name ``ROWS`` or one -1."""
         if isinstance(value, Known):
-            return _value(self.apply(aten.reshape.default, value, list(sizes)))
+            return self.apply(aten.reshape.default, value, list(sizes))
         shape = tuple(value.meta.reshape(tuple(sizes)).shape)
         if not value.meta.is_contiguous():
             value = self.emit(aten.clone.default, value, memory_format=torch.contiguous_format)
@@ -262,7 +261,7 @@ class ProgramBuilder:
         if ROWS in shape:
             lengths = [self.rows() if length == ROWS else length for length in shape]
             return self.emit(aten.expand.default, value, lengths)
-        return _value(self.apply(aten.expand.default, value, list(shape)))
+        return self.apply(aten.expand.default, value, list(shape))
 
     def _ref(self, leaf: Any) -> Any:
         """What a step says in place of a value."""
@@ -358,14 +357,9 @@ def _shadow(leaf: Any) -> Any:
     return ROWS if isinstance(leaf, Ref) else leaf
 
 
-def _meta(tensor: Tensor) -> Tensor:
-    return tensor.double()
+def _blank(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float64, device="meta")
 
 
 def _free(length: int) -> int:
     return -1 if length == ROWS else length
-
-
-def _value(result: Any) -> Value:
-    assert isinstance(result, (Known, Data))
-    return result

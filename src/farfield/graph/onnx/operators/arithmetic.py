@@ -33,41 +33,42 @@ def operand(value: Value) -> Value:
     return as_float(value) if isinstance(value, Known) else value
 
 
-def add(trace: ProgramBuilder, left: Value, right: Value) -> Any:
+def beside(value: Value, first: Value) -> Value | float:
+    """What stands second in an operation: beside data one number is written as that."""
+    if isinstance(first, Known):
+        return value
+    number = scalar(value, first)
+    return operand(value) if number is None else number
+
+
+def data_first(left: Value, right: Value) -> tuple[Value, Value]:
+    """The values of an operation that does not mind their order."""
+    return (right, left) if isinstance(left, Known) else (left, right)
+
+
+def add(trace: ProgramBuilder, left: Value, right: Value) -> Value:
     """``left + right``."""
-    if isinstance(left, Known) and isinstance(right, Data):
-        left, right = right, left
-    if isinstance(left, Known):
-        return trace.apply(aten.add.Tensor, left, right)
-    number = scalar(right, left)
-    return trace.emit(aten.add.Tensor, left, operand(right) if number is None else number)
+    first, second = data_first(left, right)
+    return trace.apply(aten.add.Tensor, first, beside(second, first))
 
 
-def multiply(trace: ProgramBuilder, left: Value, right: Value) -> Any:
+def multiply(trace: ProgramBuilder, left: Value, right: Value) -> Value:
     """``left * right``."""
-    if isinstance(left, Known) and isinstance(right, Data):
-        left, right = right, left
-    if isinstance(left, Known):
-        return trace.apply(aten.mul.Tensor, left, right)
-    number = scalar(right, left)
-    return trace.emit(aten.mul.Tensor, left, operand(right) if number is None else number)
+    first, second = data_first(left, right)
+    return trace.apply(aten.mul.Tensor, first, beside(second, first))
 
 
-def subtract(trace: ProgramBuilder, left: Value, right: Value) -> Any:
+def subtract(trace: ProgramBuilder, left: Value, right: Value) -> Value:
     """``left - right``."""
-    if isinstance(left, Known) and isinstance(right, Known):
-        return trace.apply(aten.sub.Tensor, left, right)
-    if isinstance(left, Data):
-        number = scalar(right, left)
-        return trace.emit(aten.sub.Tensor, left, operand(right) if number is None else number)
-    assert isinstance(right, Data)
+    if isinstance(left, Data) or isinstance(right, Known):
+        return trace.apply(aten.sub.Tensor, left, beside(right, left))
     number = scalar(left, right)
     if number is not None:
         return trace.emit(aten.rsub.Scalar, right, number)
     return trace.emit(aten.sub.Tensor, operand(left), right)
 
 
-def divide(trace: ProgramBuilder, left: Value, right: Value) -> Any:
+def divide(trace: ProgramBuilder, left: Value, right: Value) -> Value:
     """``left / right``; whole numbers are divided towards zero."""
     if isinstance(right, Known) and bool((right.tensor == 0).any()):
         raise Refusal("divides by zero")
@@ -77,11 +78,10 @@ def divide(trace: ProgramBuilder, left: Value, right: Value) -> Any:
         return trace.apply(aten.div.Tensor_mode, left, right, rounding_mode="trunc")
     if isinstance(left, Known):
         return multiply(trace, trace.apply(aten.reciprocal.default, right), left)
-    number = scalar(right, left)
-    return trace.emit(aten.div.Tensor, left, operand(right) if number is None else number)
+    return trace.emit(aten.div.Tensor, left, beside(right, left))
 
 
-BINARY: dict[str, Callable[[ProgramBuilder, Value, Value], Any]] = {
+BINARY: dict[str, Callable[[ProgramBuilder, Value, Value], Value]] = {
     "Add": add,
     "Sub": subtract,
     "Mul": multiply,
@@ -110,16 +110,14 @@ def extreme(trace: ProgramBuilder, node: Node) -> Any:
     """The largest or smallest of any number of values, element by element."""
     largest = node.operator == "Max"
 
-    def step(left: Value, right: Value) -> Any:
-        if isinstance(left, Known) and isinstance(right, Data):
-            left, right = right, left
-        number = scalar(right, left) if isinstance(left, Data) else None
-        if number is not None:
-            bounds = (number,) if largest else (None, number)
-            return trace.emit(aten.clamp.default, left, *bounds)
-        mixed = isinstance(left, Data)
+    def step(left: Value, right: Value) -> Value:
+        first, second = data_first(left, right)
+        other = beside(second, first)
+        if isinstance(other, float):
+            bounds = (other,) if largest else (None, other)
+            return trace.apply(aten.clamp.default, first, *bounds)
         target = aten.maximum.default if largest else aten.minimum.default
-        return trace.apply(target, left, operand(right) if mixed else right)
+        return trace.apply(target, first, other)
 
     return functools.reduce(step, node.all())
 
@@ -199,11 +197,8 @@ def choice(trace: ProgramBuilder, mask: Value, left: Value, right: Value) -> Any
         return trace.apply(aten.where.self, mask, left, right)
     chosen = as_float(mask)
     rest = trace.apply(aten.rsub.Scalar, chosen, 1.0)
-    return add(
-        trace,
-        multiply(trace, operand(left), chosen),
-        multiply(trace, operand(right), rest),
-    )
+    one, other = multiply(trace, operand(left), chosen), multiply(trace, operand(right), rest)
+    return add(trace, one, other)
 
 
 def _condition(mask: Data) -> Data:

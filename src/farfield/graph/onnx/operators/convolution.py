@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
 from farfield.graph.onnx.operators.arithmetic import operand
-from farfield.graph.onnx.operators.padding import Windows, read_windows, share
+from farfield.graph.onnx.operators.padding import Windows, last_first, read_windows, share
 from farfield.graph.onnx.trace import ProgramBuilder, Refusal
 
 aten = torch.ops.aten
@@ -42,11 +43,7 @@ def transposed_convolution(trace: ProgramBuilder, node: Node) -> Any:
     """Transposed convolution; padding crops the result."""
     value, weight, bias = node[0], operand(node[1]), node.optional(2)
     plain = {key: item for key, item in node.attributes.items() if key != "auto_pad"}
-    windows = read_windows(
-        Node(node.operator, node.version, node.inputs, plain, node.outputs),
-        value.shape[2:],
-        weight.shape[2:],
-    )
+    windows = read_windows(replace(node, attributes=plain), value.shape[2:], weight.shape[2:])
     extra = node.integers("output_padding") or [0] * windows.dims
     if len(extra) != windows.dims or min(extra) < 0:
         raise Refusal(f"has output_padding {extra}")
@@ -66,7 +63,7 @@ def transposed_convolution(trace: ProgramBuilder, node: Node) -> Any:
     )
     if symmetric:
         return result
-    crop = [-side for pair in reversed(list(zip(begin, end, strict=True))) for side in pair]
+    crop = last_first([(-before, -after) for before, after in zip(begin, end, strict=True)])
     return trace.apply(aten.constant_pad_nd.default, result, crop, 0.0)
 
 
@@ -105,15 +102,5 @@ def batch_norm(trace: ProgramBuilder, node: Node) -> Any:
     )
     if bool((variance.tensor + epsilon <= 0).any()):
         raise Refusal("has a variance that is not positive")
-    return trace.apply(
-        aten.batch_norm.default,
-        node[0],
-        scale,
-        shift,
-        mean,
-        variance,
-        False,
-        0.0,
-        epsilon,
-        False,
-    )
+    statistics = (scale, shift, mean, variance, False, 0.0, epsilon, False)
+    return trace.apply(aten.batch_norm.default, node[0], *statistics)

@@ -76,7 +76,7 @@ def prelu(trace: ProgramBuilder, node: Node) -> Any:
         return trace.apply(aten.leaky_relu.default, value, float(slope.tensor.item()))
     lead = [1] * (rank - slope.tensor.ndim)
     weight = trace.apply(aten.reshape.default, slope, [*lead, *slope.shape])
-    if weight.tensor.shape[0] != 1:
+    if weight.shape[0] != 1:
         raise Refusal("its slopes differ between rows")
     return trace.apply(aten._prelu_kernel.default, value, weight)
 

@@ -9,29 +9,25 @@ import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
 from farfield.graph.onnx.operators.arithmetic import add, divide, multiply
-from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal, Value, known
+from farfield.graph.onnx.operators.selecting import place
+from farfield.graph.onnx.trace import ProgramBuilder, Refusal, Value, known
 
 aten = torch.ops.aten
 
 
 def _axis(value: Value, axis: int) -> int:
     """A dimension counted from the front; the rows are not to be normalised together."""
-    rank = len(value.shape)
-    if not -rank <= axis < rank:
-        raise Refusal(f"has axis = {axis} for {rank} dimensions")
-    if axis % rank == 0:
+    front = place(axis, value)
+    if front == 0:
         raise Refusal("normalises over the rows of the batch")
-    return axis % rank
+    return front
 
 
-def _weight(trace: ProgramBuilder, node: Node, place: int, shape: list[int]) -> Known | None:
+def _weight(trace: ProgramBuilder, node: Node, at: int, shape: list[int]) -> Value | None:
     """A learnt scale or shift in the shape of what is normalised."""
-    if node.optional(place) is None:
+    if node.optional(at) is None:
         return None
-    weight = as_float(node.known(place, "scales and shifts"))
-    return (
-        weight if list(weight.shape) == shape else trace.apply(aten.expand.default, weight, shape)
-    )
+    return trace.expand(as_float(node.known(at, "scales and shifts")), shape)
 
 
 @operator("LayerNormalization")
@@ -39,7 +35,7 @@ def layer_norm(trace: ProgramBuilder, node: Node) -> Any:
     """Centred and divided by the deviation, over the last dimensions."""
     value = node[0]
     shape = list(value.shape[_axis(value, node.whole("axis", -1)) :])
-    scale, shift = (_weight(trace, node, place, shape) for place in (1, 2))
+    scale, shift = (_weight(trace, node, at, shape) for at in (1, 2))
     epsilon = node.number("epsilon", 1e-5)
     return trace.apply(aten.layer_norm.default, value, shape, scale, shift, epsilon)
 
@@ -60,7 +56,7 @@ def group_norm(trace: ProgramBuilder, node: Node) -> Any:
     if len(value.shape) < 3 or groups < 1 or value.shape[1] % groups:
         raise Refusal(f"has {groups} groups, which its channels cannot be cut into")
     epsilon = node.number("epsilon", 1e-5)
-    weights = [as_float(node.known(place, "scales and shifts")) for place in (1, 2)]
+    weights: list[Value] = [as_float(node.known(at, "scales and shifts")) for at in (1, 2)]
     if node.version < 21:
         times = value.shape[1] // groups
         weights = [trace.apply(aten.repeat_interleave.self_int, each, times) for each in weights]
@@ -72,7 +68,7 @@ def instance_norm(trace: ProgramBuilder, node: Node) -> Any:
     """Layer norm over each channel."""
     if len(node[0].shape) < 3:
         raise Refusal("has no dimensions beside rows and channels")
-    scale, shift = (as_float(node.known(place, "scales and shifts")) for place in (1, 2))
+    scale, shift = (as_float(node.known(at, "scales and shifts")) for at in (1, 2))
     epsilon = node.number("epsilon", 1e-5)
     options = (None, None, True, 0.0, epsilon, False)
     return trace.apply(aten.instance_norm.default, node[0], scale, shift, *options)
@@ -110,15 +106,15 @@ def response_norm(trace: ProgramBuilder, node: Node) -> Any:
 @operator("Attention")
 def attention(trace: ProgramBuilder, node: Node) -> Any:
     """Softmax of scaled products of queries and keys, times values."""
-    if any(node.optional(place) is not None for place in (4, 5, 6)) or node.outputs > 1:
+    if any(node.optional(at) is not None for at in (4, 5, 6)) or node.outputs > 1:
         raise Refusal("keeps or returns more than its output")
-    if node.number("softcap", 0.0) or len({len(node[place].shape) for place in range(3)}) > 1:
+    if node.number("softcap", 0.0) or len({len(node[at].shape) for at in range(3)}) > 1:
         raise Refusal("caps its scores, or takes queries, keys and values of different ranks")
     heads = node.whole("q_num_heads", 0)
     if heads != node.whole("kv_num_heads", heads):
         raise Refusal("shares keys among several queries")
     flat = len(node[0].shape) == 3
-    parts = [_by_heads(trace, node[place], heads) if flat else node[place] for place in range(3)]
+    parts = [_by_heads(trace, node[at], heads) if flat else node[at] for at in range(3)]
     if len({part.shape[1] for part in parts}) > 1:
         raise Refusal("shares keys among several queries")
     scale = node.number("scale", 1 / math.sqrt(parts[0].shape[-1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from farfield.graph.onnx.node import Node
 from farfield.graph.onnx.trace import Refusal
@@ -42,8 +42,7 @@ class Windows:
     @property
     def pad_list(self) -> list[int]:
         """The padding as PyTorch lists it: the last dimension first."""
-        pairs = reversed(list(zip(self.begin, self.end, strict=True)))
-        return [side for pair in pairs for side in pair]
+        return last_first(list(zip(self.begin, self.end, strict=True)))
 
     def counts(self, *, ceil: bool) -> tuple[int, ...]:
         """How many windows there are; one that starts in the padding after does not count.
@@ -81,7 +80,12 @@ def read_windows(
         raise Refusal("has a window, stride or dilation below 1")
     windows = Windows(lengths, sizes, strides, dilations, (0,) * dims, (0,) * dims)
     begin, end = _pads(node, windows)
-    return Windows(lengths, sizes, strides, dilations, begin, end)
+    return replace(windows, begin=begin, end=end)
+
+
+def last_first(sides: list[tuple[int, int]]) -> list[int]:
+    """Padding before and after each dimension as PyTorch lists it."""
+    return [side for pair in reversed(sides) for side in pair]
 
 
 def _settings(node: Node, name: str, dims: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import torch
 
 from farfield.graph.onnx.node import Node, operator
 from farfield.graph.onnx.operators.padding import Windows, read_windows
+from farfield.graph.onnx.operators.selecting import place
 from farfield.graph.onnx.trace import Known, ProgramBuilder, Refusal
 from farfield.graph.padded_pooling import padded_max_pool
 
@@ -25,18 +26,11 @@ def max_pool(trace: ProgramBuilder, node: Node) -> Any:
     windows = read_windows(node, value.shape[2:])
     _check_overlap(windows, ceil)
     simple = _symmetric(windows, ceil)
-    shape = list(windows.kernel), list(windows.strides)
+    shape, dilations = (list(windows.kernel), list(windows.strides)), list(windows.dilations)
     if simple is not None:
-        return trace.apply(
-            MAX_POOLS[windows.dims - 1],
-            value,
-            *shape,
-            simple[0],
-            list(windows.dilations),
-            simple[1],
-        )
+        target = MAX_POOLS[windows.dims - 1]
+        return trace.apply(target, value, *shape, simple[0], dilations, simple[1])
     still = [0] * windows.dims
-    dilations = list(windows.dilations)
     around = _filled(windows, ceil).pad_list
     return trace.apply(padded_max_pool, value, around, *shape, still, dilations, False)
 
@@ -78,9 +72,9 @@ def global_pool(trace: ProgramBuilder, node: Node) -> Any:
 def _check_overlap(windows: Windows, ceil: bool) -> None:
     """Refuse windows that lie outside the input, whose result would be infinite or undefined."""
     counts = windows.counts(ceil=ceil)
-    for place, span in enumerate(windows.spans):
-        last = (counts[place] - 1) * windows.strides[place] - windows.begin[place]
-        if counts[place] < 1 or windows.begin[place] >= span or last >= windows.lengths[place]:
+    for dim, span in enumerate(windows.spans):
+        last = (counts[dim] - 1) * windows.strides[dim] - windows.begin[dim]
+        if counts[dim] < 1 or windows.begin[dim] >= span or last >= windows.lengths[dim]:
             raise Refusal("has windows that lie outside its input")
 
 
@@ -101,9 +95,9 @@ def _symmetric(windows: Windows, ceil: bool) -> tuple[list[int], bool] | None:
 def _filled(windows: Windows, ceil: bool) -> Windows:
     """The same windows with as much padding after as the last of them reaches."""
     ends = []
-    for place, count in enumerate(windows.counts(ceil=ceil)):
-        reach = (count - 1) * windows.strides[place] + windows.spans[place]
-        ends.append(max(reach - windows.lengths[place] - windows.begin[place], 0))
+    for dim, count in enumerate(windows.counts(ceil=ceil)):
+        reach = (count - 1) * windows.strides[dim] + windows.spans[dim]
+        ends.append(max(reach - windows.lengths[dim] - windows.begin[dim], 0))
     return replace(windows, end=tuple(ends))
 
 
@@ -123,15 +117,12 @@ REDUCTIONS = {
 def reduce(trace: ProgramBuilder, node: Node) -> Any:
     """Over the named dimensions, or over all."""
     value = node[0]
-    rank = len(value.shape)
     axes = node.integers("axes", 1)
     if not axes:
         if node.whole("noop_with_empty_axes", 0):
             return value
-        axes = list(range(rank))
-    if any(not -rank <= axis < rank for axis in axes):
-        raise Refusal(f"reduces over {axes} of {rank} dimensions")
-    places = sorted({axis % rank for axis in axes})
+        axes = list(range(len(value.shape)))
+    places = sorted({place(axis, value) for axis in axes})
     keep = bool(node.whole("keepdims", 1))
     if node.operator == "ReduceL2":
         return trace.apply(aten.linalg_vector_norm.default, value, 2, places, keep)

@@ -68,19 +68,16 @@ class _Layer:
         return self._linear(state, weight, bias)
 
     def _linear(self, value: Value, weight: Known, bias: Known) -> Value:
-        found: Value = self.trace.apply(aten.linear.default, value, weight, bias)
-        return found
+        return self.trace.apply(aten.linear.default, value, weight, bias)
 
     def gate(self, value: Value, place: int) -> Value:
         """One of the gates that stand side by side."""
         ends = (place * self.size, (place + 1) * self.size)
-        found: Value = self.trace.apply(aten.slice.Tensor, value, 1, *ends)
-        return found
+        return self.trace.apply(aten.slice.Tensor, value, 1, *ends)
 
     def active(self, place: int, value: Value) -> Value:
         """Apply one of the activations."""
-        found: Value = self.trace.apply(self.activations[place], value)
-        return found
+        return self.trace.apply(self.activations[place], value)
 
     def mixed(self, share: Value, one: Value, other: Value) -> Value:
         """``share * one + (1 - share) * other``."""
@@ -89,13 +86,11 @@ class _Layer:
 
     def product(self, one: Value, other: Value) -> Value:
         """Element by element."""
-        found: Value = multiply(self.trace, one, other)
-        return found
+        return multiply(self.trace, one, other)
 
     def sum(self, one: Value, other: Value) -> Value:
         """Element by element."""
-        found: Value = add(self.trace, one, other)
-        return found
+        return add(self.trace, one, other)
 
 
 def _plain(layer: _Layer, moment: Value, state: State) -> State:
@@ -155,17 +150,13 @@ def recurrent(trace: ProgramBuilder, node: Node) -> Any:
     ways = [_one_way(trace, node, moments, place, turned) for place, turned in enumerate(turns)]
     whole = [trace.apply(aten.stack.default, [held for held, *_ in way], 0) for way in ways]
     last = [way[0] if turned else way[-1] for way, turned in zip(ways, turns, strict=True)]
-    ends = [_stacked(trace, [state[k] for state in last], layout) for k in range(len(last[0]))]
+    dim = 1 if layout else 0
+    ends = [trace.apply(aten.stack.default, list(parts), dim) for parts in zip(*last, strict=True)]
     # Moments, directions, rows and features; or rows first.
     together = trace.apply(aten.stack.default, whole, 1)
     if layout:
         together = trace.apply(aten.permute.default, together, [2, 0, 1, 3])
     return together, *ends
-
-
-def _stacked(trace: ProgramBuilder, parts: list[Value], layout: int) -> Value:
-    found: Value = trace.apply(aten.stack.default, parts, 1 if layout else 0)
-    return found
 
 
 def _one_way(
@@ -229,5 +220,4 @@ def _start(
     if given is None:
         return Known(torch.zeros(like.shape[0], layer.size, dtype=layer.outer.tensor.dtype))
     dim = 1 if node.whole("layout", 0) else 0
-    found: Value = trace.apply(aten.select.int, given, dim, place)
-    return found
+    return trace.apply(aten.select.int, given, dim, place)

@@ -115,8 +115,7 @@ def _mixed(trace: ProgramBuilder, value: Value, axis: int, matrix: torch.Tensor)
     order = [each for each in range(rank) if each != axis] + [axis]
     moved = trace.apply(aten.permute.default, value, order)
     mixed = trace.apply(aten.linear.default, moved, Known(matrix))
-    found: Value = trace.apply(aten.permute.default, mixed, [order.index(e) for e in range(rank)])
-    return found
+    return trace.apply(aten.permute.default, mixed, [order.index(e) for e in range(rank)])
 
 
 def _factors(node: Node, shape: tuple[int, ...], modern: bool) -> list[tuple[Fraction, int]]:

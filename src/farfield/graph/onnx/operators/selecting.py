@@ -8,15 +8,9 @@ from typing import Any
 import torch
 
 from farfield.graph.onnx.node import Node, as_float, operator
-from farfield.graph.onnx.trace import (
-    ROWS,
-    Data,
-    Known,
-    ProgramBuilder,
-    Refusal,
-    Value,
-    plain,
-)
+from farfield.graph.onnx.operators.arithmetic import operand
+from farfield.graph.onnx.operators.padding import last_first
+from farfield.graph.onnx.trace import ROWS, Data, Known, ProgramBuilder, Refusal, Value, plain
 
 aten = torch.ops.aten
 FAR = 2**62
@@ -139,12 +133,11 @@ def join(trace: ProgramBuilder, values: list[Value], axis: int) -> Any:
         return trace.apply(aten.cat.default, values, axis)
     axis = place(axis, values[0])
     if axis > 0:
-        floats = [as_float(value) if isinstance(value, Known) else value for value in values]
         values = [
             trace.expand(value, [trace.batch, *value.shape[1:]])
             if value.shape[:1] == (1,)
             else value
-            for value in floats
+            for value in map(operand, values)
         ]
     return trace.emit(aten.cat.default, values, axis)
 
@@ -166,8 +159,7 @@ def pad(trace: ProgramBuilder, node: Node) -> Any:
         raise Refusal("adds rows to the batch")
     mode = node.text("mode", "constant")
     if mode == "constant":
-        listed = [side for pair in reversed(sides) for side in pair]
-        return trace.apply(aten.constant_pad_nd.default, value, listed, _fill(node))
+        return trace.apply(aten.constant_pad_nd.default, value, last_first(sides), _fill(node))
     if mode == "wrap":
         return _wrapped(trace, value, sides)
     if mode not in ("edge", "reflect"):
@@ -175,8 +167,8 @@ def pad(trace: ProgramBuilder, node: Node) -> Any:
     dims = rank - 2
     if not 1 <= dims <= 3 or sides[1] != (0, 0):
         raise Refusal(f"pads {rank} dimensions by {sides} in the mode {mode!r}")
-    listed = [side for pair in reversed(sides[2:]) for side in pair]
-    return trace.apply((EDGE if mode == "edge" else MIRROR)[dims - 1], value, listed)
+    target = (EDGE if mode == "edge" else MIRROR)[dims - 1]
+    return trace.apply(target, value, last_first(sides[2:]))
 
 
 def _wrapped(trace: ProgramBuilder, value: Value, sides: list[tuple[int, int]]) -> Value:
