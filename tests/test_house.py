@@ -224,3 +224,18 @@ def test_nothing_is_registered_twice_and_lists_agree():
     assert set(METHODS.values()) == learners
     views = [view for view in View.__subclasses__() if view.__module__.startswith("farfield.")]
     assert sorted(VIEWS) == sorted(view.name for view in views)
+
+
+def test_registries_refuse_a_second_entry():
+    import farfield.graph.onnx.operators  # noqa: F401 - registers them
+    from farfield.graph.onnx.node import operator
+    from farfield.graph.rules import RULES, register
+    from farfield.graph.scikit import registry
+
+    for target in list(RULES)[:3]:
+        with pytest.raises(ValueError, match="has a rule already"):
+            register(target, RULES[target])
+    with pytest.raises(ValueError, match="Relu has a reading already"):
+        operator("Relu")(len)
+    with pytest.raises(ValueError, match="SVC has a reader already"):
+        registry.classifier("SVC")(len)

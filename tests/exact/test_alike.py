@@ -8,7 +8,7 @@ from torch import nn
 import farfield as ff
 from farfield.errors import InputError
 from farfield.exact.alike import hulls_alike
-from farfield.exact.planar.arc_proof import proven_arcs
+from farfield.exact.planar.proof import proven_arcs
 
 
 def network(seed: int, bias: bool = True) -> ff.Network:

@@ -10,7 +10,7 @@ import torch
 
 import farfield as ff
 from farfield.datasets import half_moons
-from farfield.reproduce import guard_attack, guard_rays, guard_tables, rivals
+from farfield.reproduce import guard_measures, guard_tables, rivals
 from farfield.reproduce.guard_tasks import GuardTask
 from farfield.reproduce.rivals.base import Base
 from farfield.reproduce.rivals.rival import Rival, answers
@@ -74,7 +74,7 @@ def test_rivals_answer(method, task, models):
 def test_attacks_only_lower_the_uncertainty(method, task, models):
     rival = fitted(method, task, models)
     inside, _ = answers(rival, torch.from_numpy(task.test[0]))
-    for found in guard_attack.attacked(task, rival, inside, rows=200, steps=30).values():
+    for found in guard_measures.attacked(task, rival, inside, rows=200, steps=30).values():
         assert found["auroc"] <= found["clean"]
 
 
@@ -85,13 +85,13 @@ def test_features_that_stand_still_are_found():
         net[0].weight.copy_(torch.tensor([[1.0], [2.0]]))
     X = np.linspace(-1, 1, 20)[:, None]
     task = GuardTask((X, (X[:, 0] > 0).astype(np.int64)), (X, (X[:, 0] > 0).astype(np.int64)), {})
-    shares = guard_rays.stillness(task, Base.of(net, task).still, 20)
+    shares = guard_measures.stillness(task, Base.of(net, task).still, 20)
     assert shares["axes"] == 0.5
 
 
 def test_blindness_of_a_plain_network_is_that_of_its_audit(task, models):
     rival = fitted("plain", task, models)
-    found = guard_rays.blindness(task, rival, 100)
+    found = guard_measures.blindness(task, rival, 100)
     audited = ff.audit(models["plain"], task.train[0], task.train[1], directions=100)
     shares = {family.name: family.share for family in audited.families}
     assert found["axes"] == shares["axes"]
@@ -101,7 +101,7 @@ def test_blindness_of_a_plain_network_is_that_of_its_audit(task, models):
 def test_what_can_only_be_asked_is_looked_at_as_in_an_audit(task, models):
     exact = fitted("plain", task, models)
     asked = replace(exact, far=None)
-    assert guard_rays.blindness(task, asked, 40) == guard_rays.blindness(task, exact, 40)
+    assert guard_measures.blindness(task, asked, 40) == guard_measures.blindness(task, exact, 40)
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
@@ -110,7 +110,7 @@ def test_boosted_trees_are_asked(library, task):
     trees = replace(task, boosted=library)
     for method in ("plain", "nearest"):
         rival = rivals.make(method, trees, 0, {})
-        assert set(guard_rays.blindness(trees, rival, 10)) == {"axes", "random"}
+        assert set(guard_measures.blindness(trees, rival, 10)) == {"axes", "random"}
 
 
 def test_categories_are_no_directions():
@@ -118,7 +118,7 @@ def test_categories_are_no_directions():
     X[:, 2:] = np.eye(2)[np.arange(50) % 2]
     y = np.arange(50) % 2
     task = GuardTask((X, y), (X, y), {}, ((2, 3),))
-    for family in guard_rays.rays(task, 10).values():
+    for family in guard_measures.rays(task, 10).values():
         assert not family.direction[:, 2:].any()
     assert (task.scaled()[:, 2:] == X[:, 2:]).all()
 

@@ -241,11 +241,6 @@ class BoundedDomain(GermDomain):
         error[self.rays :] = function.error
         return BoundedGerm(result, error)
 
-    def choice(self, mask: Germ, yes: Germ, no: Germ) -> BoundedGerm:
-        """The mask was proven when it was made."""
-        self.watch(yes, no)
-        return self.choose(mask.intercept > 0.5, yes, no)
-
     def choose(self, condition: Tensor, yes: Germ, no: Germ) -> BoundedGerm:
         """Take one value and its bound where a condition holds, another elsewhere."""
         first, second = _bounded(yes), _bounded(no)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -66,41 +64,27 @@ def settle_exactly(
     """
     if far.certified is None:
         raise ValueError("the far field was not computed with bounds")
-    open_rays = torch.nonzero(~far.certified[group.members[index]]).flatten()
-    size = max(1, min(BLOCK, WIDE // group.program.width))
-    exact = _Exact(network, far, far.undecided, group, index, {}, budget)
-    for block in open_rays.split(size) if len(open_rays) else ():
-        exact.settle(block, torch.cat([pick(rows, block) for rows in given]))
+    member, constants = group.members[index], group.instance(index)
+    matrices: dict[tuple[int, int], Matrix] = {}
 
-
-@dataclass(frozen=True, slots=True)
-class _Exact:
-    """Rational walks through one instance, and where their results go."""
-
-    network: Network
-    far: FarField
-    undecided: Tensor
-    group: InstanceGroup
-    index: int
-    matrices: dict[tuple[int, int], Matrix]
-    budget: ExactBudget
-
-    def settle(self, rays: Tensor, pair: Tensor) -> None:
+    def settle(rays: Tensor, pair: Tensor) -> None:
         """Settle some rays; one by one if one of them has no rational value."""
-        constants = self.group.instance(self.index)
         try:
             value, domain, undecided = walk_exactly(
-                self.group.program, constants, pair, self.matrices, self.budget
+                group.program, constants, pair, matrices, budget
             )
         except NotRational:
             rows = pair.unflatten(0, (2, -1))
             for place, ray in enumerate(rays.split(1) if len(rays) > 1 else ()):
-                self.settle(ray, rows[:, place])
+                settle(ray, rows[:, place])
             return
-        member = self.group.members[self.index]
-        self.undecided[member, rays.to(self.undecided.device)] = undecided
-        germs = _as_classes(self.network, value)
-        _write(self.far, member, rays, germs, value, domain, undecided)
+        far.undecided[member, rays.to(far.undecided.device)] = undecided
+        _write(far, member, rays, _as_classes(network, value), value, domain, undecided)
+
+    open_rays = torch.nonzero(~far.certified[member]).flatten()
+    size = max(1, min(BLOCK, WIDE // group.program.width))
+    for block in open_rays.split(size) if len(open_rays) else ():
+        settle(block, torch.cat([pick(rows, block) for rows in given]))
 
 
 def pick(rows: Tensor, rays: Tensor) -> Tensor:

@@ -31,23 +31,29 @@ from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Sm
 
 
 @dataclass(frozen=True, slots=True)
-class Germ:
-    """Slopes and intercepts in one tensor: first the slopes of all rays, then the intercepts.
-
-    One tensor, so that an affine map is one call for both.
-    """
+class Parts:
+    """A value of a walk in one tensor, so that an affine map is one call for all its numbers."""
 
     parts: Tensor
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the tensor, twice as many rows as rays."""
+        """The shape of the tensor."""
         return self.parts.shape
 
     @property
     def device(self) -> torch.device:
         """Where the numbers live."""
         return self.parts.device
+
+    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros of the same type and on the same device."""
+        return self.parts.new_zeros(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Germ(Parts):
+    """Slopes and intercepts in one tensor: first the slopes of all rays, then the intercepts."""
 
     @property
     def slope(self) -> Tensor:
@@ -63,10 +69,6 @@ class Germ:
     def pair(self) -> Tensor:
         """The same tensor as ``(2, rays, ...)``."""
         return self.parts.reshape(2, -1, *self.parts.shape[1:])
-
-    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
-        """Zeros of the same type and on the same device."""
-        return self.parts.new_zeros(shape)
 
     def exceeds(self, threshold: float) -> Tensor:
         """Whether the value is above a constant for all large ``t``: the slope decides first.

@@ -16,42 +16,19 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
-from farfield.exact.germ import is_relu
+from farfield.exact.germ import Parts, is_relu
 from farfield.graph.growth import Growth, unused
-from farfield.graph.rules import (
-    Affine,
-    Number,
-    Pieces,
-    Places,
-    RowFunction,
-    Smooth,
-    Steps,
-)
+from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
 
 
 @dataclass(frozen=True, slots=True)
-class Jet:
+class Jet(Parts):
     """Affine functions in one tensor: the first numbers of all rows, then the second, and so on.
 
     ``age`` counts how often the rows had been divided when the value was made.
     """
 
-    parts: Tensor
     age: int = 0
-
-    @property
-    def shape(self) -> torch.Size:
-        """The shape of the tensor; its rows are the jet's rows, once for each number."""
-        return self.parts.shape
-
-    @property
-    def device(self) -> torch.device:
-        """Where the numbers live."""
-        return self.parts.device
-
-    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
-        """Zeros of the same type and on the same device."""
-        return self.parts.new_zeros(shape)
 
 
 class Undivided:
@@ -223,3 +200,15 @@ class JetDomain(Undivided, ABC):
     def number(self, value: Number | Tensor) -> Tensor:
         """A parameter in the type of the analysis."""
         return value if isinstance(value, Tensor) else self.like.new_tensor(float(value))
+
+
+class PointDomain(JetDomain):
+    """The walk around points: jets with the value at a point last."""
+
+    def representative(self, parts: Tensor) -> Tensor:
+        """Decide at the point; a threshold belongs to the lower piece."""
+        return parts[-1].detach()
+
+    def winner(self, candidates: Tensor) -> Tensor:
+        """Decide at the point."""
+        return candidates[:, -1].argmax(dim=0)

@@ -18,7 +18,7 @@ from torch import Tensor
 from farfield.errors import InputError, UnsupportedOperation
 from farfield.estimate import Estimate, clopper_pearson
 from farfield.exact.infinity import at_infinity
-from farfield.exact.jets import Jet, JetDomain
+from farfield.exact.jets import Jet, PointDomain
 from farfield.exact.piecewise import free_rows, require_piecewise_affine
 from farfield.graph.network import Network
 from farfield.graph.program import walk
@@ -143,8 +143,8 @@ def _orthants(features: int, samples: int, random_state: int | None) -> Iterator
         yield torch.from_numpy(2 * random.integers(0, 2, size=size, dtype=np.int8) - 1)
 
 
-class _FeatureDomain(JetDomain):
-    """A walk that sees which features steps look at.
+class _FeatureDomain(PointDomain):
+    """A walk around the origin that sees which features steps look at.
 
     The first numbers of a jet say which features a value keeps changing with, far away: they are
     gradients up to factors, and never vanish because of where one stands.
@@ -156,14 +156,6 @@ class _FeatureDomain(JetDomain):
     def __init__(self, inputs: int, like: Tensor) -> None:
         super().__init__(inputs + 1, 1, like)
         self.features: set[int] = set()
-
-    def representative(self, parts: Tensor) -> Tensor:
-        """Stand at the origin."""
-        return parts[-1]
-
-    def winner(self, candidates: Tensor) -> Tensor:
-        """Stand at the origin."""
-        return candidates[:, -1].argmax(dim=0)
 
     def piecewise(self, value: Jet, pieces: Pieces) -> Jet:
         """What is flat at both ends hangs on signs, as steps do; all else keeps changing."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, UnsupportedOperation
-from farfield.graph.growth import Growth, unused
+from farfield.graph.growth import Growth
 from farfield.graph.network import InstanceGroup, Network
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
 from farfield.graph.rules import RULES, Pieces, RowFunction, Smooth, Steps
@@ -26,25 +26,29 @@ V = TypeVar("V")
 class OnlyPieces(Generic[V]):
     """A domain whose programs were looked through: what has no pieces that meet cannot occur."""
 
+    def refused(self, what: str) -> Exception:
+        """What is raised where it occurs nonetheless."""
+        return AssertionError(f"{what} are refused before the walk")
+
     def steps(self, value: V, steps: Steps) -> V:
-        """Steps are refused before the walk begins."""
-        raise AssertionError("steps are refused before the walk")
+        """Steps are refused."""
+        raise self.refused("steps")
 
     def choice(self, mask: V, yes: V, no: V) -> V:
-        """Choices are refused before the walk begins."""
-        raise AssertionError("choices are refused before the walk")
+        """Choices are refused."""
+        raise self.refused("choices")
 
     def row_function(self, value: V, function: RowFunction) -> V:
-        """Functions of rows are refused before the walk begins."""
-        raise AssertionError("functions of rows are refused before the walk")
+        """Functions of rows are refused."""
+        raise self.refused("functions of rows")
 
     def smooth(self, value: V, curve: Smooth) -> V:
-        """Smooth functions are refused before the walk begins."""
-        raise AssertionError("smooth operations are refused before the walk")
+        """Smooth functions are refused."""
+        raise self.refused("smooth functions")
 
     def grow(self, operation: Growth, *values: V) -> V:
-        """What changes growth is refused before the walk begins."""
-        raise unused(operation)
+        """What changes growth is refused."""
+        raise self.refused("operations that change growth")
 
 
 def require_piecewise_affine(network: Network, analysis: str, *, continuous: bool = False) -> None:
@@ -98,10 +102,21 @@ def _obstacles(group: InstanceGroup, *, continuous: bool) -> Iterator[tuple[Step
 
 
 class _Recorder:
-    """A domain that only looks at the pieces it is given."""
+    """A domain that only looks at the functions it is given."""
 
     def piecewise(self, _: Any, pieces: Pieces) -> Pieces:
         return pieces
+
+    def smooth(self, _: Any, curve: Smooth) -> Smooth:
+        return curve
+
+
+def function_of(program: Program, step: Step, constants: Mapping[str, Tensor]) -> Any:
+    """The function that a piecewise-affine or smooth operation applies to every element."""
+    value = SimpleNamespace(shape=step.shape)
+    args, kwargs = step.bind({name: constants.get(name, value) for name in step.refs()})
+    recorder: Any = _Recorder()
+    return program.lower(step, recorder, args, kwargs)
 
 
 def _obstacle(
@@ -115,11 +130,7 @@ def _obstacle(
         return "jumps"
     if rule.kind != "piecewise affine" or not continuous:
         return None
-    value = SimpleNamespace(shape=step.shape)
-    known = {name: constants.get(name, value) for name in step.refs()}
-    args, kwargs = step.bind(known)
-    recorder: Any = _Recorder()
-    return "jumps" if jumps(program.lower(step, recorder, args, kwargs)) else None
+    return "jumps" if jumps(function_of(program, step, constants)) else None
 
 
 def jumps(pieces: Pieces) -> bool:

@@ -14,17 +14,18 @@ Decisions cannot be read off residues. They are replayed from another walk
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import torch
+from flint import fmpz
 from torch import Tensor
 
+from farfield.exact.germ import Parts
 from farfield.exact.matrix import ExactBudget
-from farfield.exact.modular import finest_bit, odd_part, primes_for, residues, twos_in
-from farfield.graph.growth import Growth
-from farfield.graph.rules import Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
+from farfield.exact.piecewise import OnlyPieces
+from farfield.graph.rules import Affine, Number, Pieces, Places
 
 
 class NoResidue(Exception):  # noqa: N818 - control flow inside the package
@@ -57,29 +58,14 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True)
-class Residue:
+class Residue(Parts):
     """Numbers modulo a prime: multiples of ``2**-bits / odd``."""
 
-    values: Tensor
     bits: int
     odd: int
 
-    @property
-    def shape(self) -> torch.Size:
-        """Twice as many rows as rays."""
-        return self.values.shape
 
-    @property
-    def device(self) -> torch.device:
-        """Where the numbers live."""
-        return self.values.device
-
-    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
-        """Zeros to build constants from."""
-        return self.values.new_zeros(shape)
-
-
-class ResidueDomain:
+class ResidueDomain(OnlyPieces[Residue]):
     """The walk at infinity modulo a prime, with the decisions of another walk.
 
     Attributes:
@@ -123,21 +109,21 @@ class ResidueDomain:
         result = self._linear(operation, values)
         if operation.offset is None:
             return result
-        half = len(result.values) // 2
+        half = len(result.parts) // 2
         offset = torch.as_tensor(operation.offset, dtype=torch.float64, device=result.device)
-        if offset.ndim == result.values.ndim and len(offset) != 1:
+        if offset.ndim == result.parts.ndim and len(offset) != 1:
             offset = offset[half:]
         constant = self.read(offset)
-        rows = result.values.clone()
-        rows[half:] += constant.values
+        rows = result.parts.clone()
+        rows[half:] += constant.parts
         return Residue(self._reduced(rows), max(result.bits, constant.bits), result.odd)
 
     def _linear(self, operation: Affine, values: Sequence[Residue]) -> Residue:
-        given = [value.values for value in values]
+        given = [value.parts for value in values]
         bits, odd = max(v.bits for v in values), math.lcm(*(v.odd for v in values))
         if len(operation.weights) == len(values) == 1:
             weight = self.read(operation.weights[0])
-            product = operation.function(given[0], weight.values)
+            product = operation.function(given[0], weight.parts)
             return Residue(self._reduced(product), bits + weight.bits, odd)
         if operation.weights:
             raise NoResidue("products of several weights are rounded by the operation itself")
@@ -152,7 +138,7 @@ class ResidueDomain:
         """Multiply by a fraction."""
         number = self._number(factor)
         twos = twos_in(factor.denominator)
-        rows = self._reduced(value.values * number)
+        rows = self._reduced(value.parts * number)
         return Residue(rows, value.bits + twos, value.odd * (factor.denominator >> twos))
 
     def _number(self, number: Number) -> float:
@@ -173,7 +159,7 @@ class ResidueDomain:
             here = noted.choice == place
             factor = torch.where(here, factors[place][0], factor)
             offset = torch.where(here, offsets[place], offset)
-        pair = value.values.unflatten(0, (2, -1)) * factor
+        pair = value.parts.unflatten(0, (2, -1)) * factor
         pair[1] += offset
         parts = [Fraction(offset) for offset in pieces.intercepts]
         odd = math.lcm(*(odd_part(part.denominator) for part in parts))
@@ -189,14 +175,14 @@ class ResidueDomain:
         """A slope as a residue, its bits and its odd denominator."""
         if isinstance(slope, Tensor):
             read = self.read(slope)
-            return read.values, read.bits, 1
+            return read.parts, read.bits, 1
         denominator = Fraction(slope).denominator
         number = torch.tensor(self._number(slope), dtype=torch.float64)
         return number, twos_in(denominator), odd_part(denominator)
 
     def _below(self, value: Residue, threshold: Number) -> Residue:
         """A value less a constant."""
-        rows = value.values.clone()
+        rows = value.parts.clone()
         rows[self.rays :] -= self._number(threshold)
         denominator = Fraction(threshold).denominator
         bits = max(value.bits, twos_in(denominator))
@@ -207,15 +193,15 @@ class ResidueDomain:
     ) -> Residue:
         """Take the candidates that the other walk took."""
         noted = self._next()
-        best = candidates[0].values
+        best = candidates[0].parts
         both = noted.choice.repeat(2, *[1] * (noted.choice.ndim - 1))
         for place, candidate in enumerate(candidates):
-            best = torch.where(both == place, candidate.values, best)
+            best = torch.where(both == place, candidate.parts, best)
         bits = max(candidate.bits for candidate in candidates)
         odd = math.lcm(*(candidate.odd for candidate in candidates))
         for candidate, zeros in zip(candidates, noted.zeros, strict=True):
             if zeros is not None:
-                gap = Residue(self._reduced(best - candidate.values), bits, odd)
+                gap = Residue(self._reduced(best - candidate.parts), bits, odd)
                 self._check(gap, zeros, noted.size)
         self._end()
         return Residue(best, bits, odd)
@@ -229,7 +215,7 @@ class ResidueDomain:
 
     def _check(self, value: Residue, zeros: Tensor, size: float) -> None:
         """Look whether what was taken to be zero is divisible by the prime."""
-        wrong = (zeros & (value.values != 0)).reshape(2, self.rays, -1).any(dim=2).any(dim=0)
+        wrong = (zeros & (value.parts != 0)).reshape(2, self.rays, -1).any(dim=2).any(dim=0)
         self.holds = self.holds & ~wrong
         bits = value.bits + math.log2(value.odd) + math.log2(size) + 2
         self.needed = max(self.needed, bits)
@@ -247,25 +233,9 @@ class ResidueDomain:
         """Numbers below ``2**53`` modulo the prime, about zero."""
         return rows - torch.round(rows / self.prime) * self.prime
 
-    def smooth(self, value: Residue, curve: Smooth) -> Residue:
-        """Smooth functions have no residues."""
-        raise NoResidue("smooth functions")
-
-    def steps(self, value: Residue, steps: Steps) -> Residue:
-        """Steps are decided elsewhere."""
-        raise NoResidue("steps")
-
-    def choice(self, mask: Residue, yes: Residue, no: Residue) -> Residue:
-        """Masks are decided elsewhere."""
-        raise NoResidue("masks")
-
-    def row_function(self, value: Residue, function: RowFunction) -> Residue:
-        """Functions of rows are floating point by nature."""
-        raise NoResidue("functions of rows")
-
-    def grow(self, operation: Growth, *values: Residue) -> Residue:
-        """What changes growth is walked in series."""
-        raise NoResidue("products of values")
+    def refused(self, what: str) -> Exception:
+        """What has no residues is decided elsewhere."""
+        return NoResidue(what)
 
 
 def proven_zero(
@@ -294,3 +264,51 @@ def proven_zero(
         if bits > needed or not bool(holds.any()):
             return holds
     return torch.zeros_like(holds)
+
+
+def residues(values: Tensor, prime: int) -> Tensor:
+    """Floats modulo a prime, about zero.
+
+    >>> residues(torch.tensor([0.5, -3.0, 2.0**-1074], dtype=torch.float64), 7).tolist()
+    [-3.0, -3.0, 1.0]
+    """
+    mantissa, exponent = torch.frexp(values)
+    whole = torch.remainder((mantissa * 2.0**53).to(torch.int64), prime)
+    least, most = (int(each) for each in torch.aminmax(exponent)) if values.numel() else (0, 0)
+    powers = [pow(2, each - 53, prime) for each in range(least, most + 1)]
+    table = torch.tensor(powers, dtype=torch.int64, device=values.device)
+    found = torch.remainder(whole * table[(exponent - least).to(torch.int64)], prime)
+    return torch.where(2 * found > prime, found - prime, found).double()
+
+
+def finest_bit(values: Tensor) -> int:
+    """The least ``b`` of which all numbers are multiples of ``2**-b``; at least 0.
+
+    >>> finest_bit(torch.tensor([0.75, 3.0], dtype=torch.float64))
+    2
+    """
+    mantissa, exponent = torch.frexp(values[values != 0])
+    if not mantissa.numel():
+        return 0
+    whole = (mantissa * 2.0**53).to(torch.int64)
+    last = exponent - 53 + torch.log2((whole & -whole).double()).to(torch.int64)
+    return max(0, -int(last.min()))
+
+
+def primes_for(terms: int) -> Iterator[int]:
+    """Primes, the largest first, of which sums of so many products of residues are exact."""
+    number = 2 * math.isqrt(2**53 // max(terms, 4)) - 5
+    while number > 3:
+        if fmpz(number).is_prime():
+            yield number
+        number -= 2
+
+
+def twos_in(number: int) -> int:
+    """How often two divides a whole number."""
+    return (number & -number).bit_length() - 1
+
+
+def odd_part(number: int) -> int:
+    """What is left of a whole number without its twos."""
+    return number >> twos_in(number)

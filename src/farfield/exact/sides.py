@@ -19,16 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from farfield.exact.piecewise import jumps
+from farfield.exact.piecewise import function_of, jumps
 from farfield.graph.growth import Growth, unused
 from farfield.graph.program import Program, Step
-from farfield.graph.rules import RULES, Affine, Number, Pieces, Places, RowFunction, Smooth, Steps
+from farfield.graph.rules import (
+    RULES,
+    Affine,
+    Domain,
+    Number,
+    Pieces,
+    Places,
+    RowFunction,
+    Smooth,
+    Steps,
+)
 
 NEGATION = Affine(torch.neg, magnitude=lambda rows: rows)
 DIFFERENCE = Affine(torch.sub, terms=2, magnitude=torch.add)
@@ -52,37 +61,13 @@ class Followed(Protocol):
 G = TypeVar("G", bound=Followed)
 
 
-class Inner(Protocol[G]):
+class Inner(Domain[G], Protocol[G]):
     """A walk at infinity that can tell where its values stand."""
 
     rays: int
 
-    def affine(self, operation: Affine, *values: G) -> G:
-        """As for every domain."""
-
-    def piecewise(self, value: G, pieces: Pieces) -> G:
-        """As for every domain."""
-
-    def largest(self, candidates: Sequence[G], sign: int = 1, places: Places | None = None) -> G:
-        """As for every domain."""
-
-    def smooth(self, value: G, curve: Smooth) -> G:
-        """As for every domain."""
-
-    def steps(self, value: G, steps: Steps) -> G:
-        """As for every domain."""
-
     def steps_from_above(self, value: G, steps: Steps) -> tuple[G, Tensor]:
         """Steps of values that come from above, and ``(rays, outputs)`` where that matters."""
-
-    def choice(self, mask: G, yes: G, no: G) -> G:
-        """As for every domain."""
-
-    def row_function(self, value: G, function: RowFunction) -> G:
-        """As for every domain."""
-
-    def constant(self, tensor: Tensor) -> G:
-        """As for every domain."""
 
     def compare(self, value: G, threshold: Number) -> Tensor:
         """``(rays, ...)``: 1, 0 or -1 as the germ is above, at or below a constant."""
@@ -270,16 +255,6 @@ def _jumps_at(pieces: Pieces, index: int) -> bool:
     return jumps(Pieces((pieces.thresholds[index],), pieces.slopes[part], pieces.intercepts[part]))
 
 
-class _Recorder:
-    """A domain that only looks at the functions it is given."""
-
-    def piecewise(self, _: Any, pieces: Pieces) -> Pieces:
-        return pieces
-
-    def smooth(self, _: Any, curve: Smooth) -> Smooth:
-        return curve
-
-
 def approached_jump(program: Program, constants: Mapping[str, Tensor]) -> Step | None:
     """The first jump that stands behind a function which only approaches its limits, if any."""
     approached = False
@@ -291,10 +266,7 @@ def approached_jump(program: Program, constants: Mapping[str, Tensor]) -> Step |
         kinds = ("smooth", "piecewise affine") if approached else ("smooth",)
         if kind not in kinds:
             continue
-        value = SimpleNamespace(shape=step.shape)
-        args, kwargs = step.bind({name: constants.get(name, value) for name in step.refs()})
-        recorder: Any = _Recorder()
-        function = program.lower(step, recorder, args, kwargs)
+        function = function_of(program, step, constants)
         if isinstance(function, Smooth):
             approached = approached or function.settles is None
         elif any(_jumps_at(function, i) for i in range(len(function.thresholds))):

@@ -16,12 +16,12 @@ from torch import Tensor
 from farfield.exact.bounded import BoundedGerm, Magnitudes
 from farfield.exact.germ import Germ
 from farfield.exact.matrix import ExactBudget
-from farfield.exact.modular import finest_bit
 from farfield.exact.residues import (
     Assumed,
     LastTie,
     NoResidue,
     ResidueDomain,
+    finest_bit,
     proven_zero,
 )
 from farfield.exact.sliced import SlicedDomain
@@ -125,7 +125,7 @@ def prove_ties(
         residues = ResidueDomain(domain.rays, prime, domain.assumed, pair.device, finest)
         try:
             out = walk(program, residues, residues.read(pair), constants)
-            rows = network.as_classes(out.values.unflatten(0, (2, -1)))
+            rows = network.as_classes(out.parts.unflatten(0, (2, -1)))
             best = rows.gather(-1, winner.expand(2, *winner.shape))
             residues.check_last((rows - best).flatten(0, 1), out)
         except LastTie:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from farfield.graph.ranges import COUNT, DIVISOR, FINITE, outside
 from farfield.graph.rowwise import row_dimensions
-from farfield.graph.rules import RULES, Affine, Domain, Rule, V, copies, rule
+from farfield.graph.rules import Affine, Domain, Rule, V, copies, register, rule
 
 aten = torch.ops.aten
 ADD = Affine(torch.add, terms=2, magnitude=torch.add, adds=1)
@@ -420,7 +420,7 @@ def _average_pool(target: Any, dims: int) -> None:
         return domain.affine(operation, value)
 
     limits = outside(lower, {"divisor_override": COUNT})
-    RULES[target] = Rule("affine", lower, "mean over a window", refuse=limits)
+    register(target, Rule("affine", lower, "mean over a window", refuse=limits))
 
 
 def _adaptive_average_pool(target: Any, dims: int) -> None:
@@ -436,7 +436,7 @@ def _adaptive_average_pool(target: Any, dims: int) -> None:
         )
         return domain.affine(operation, value)
 
-    RULES[target] = Rule("affine", lower, "mean over windows that fit the output")
+    register(target, Rule("affine", lower, "mean over windows that fit the output"))
 
 
 _average_pool(aten.avg_pool1d.default, 1)

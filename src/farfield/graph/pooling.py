@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from farfield.graph.affine import spread_over
-from farfield.graph.rules import RULES, Affine, Domain, Rule, V, rule
+from farfield.graph.rules import Affine, Domain, Rule, V, register, rule
 
 aten = torch.ops.aten
 Positions = list[int]
@@ -139,7 +139,7 @@ def _max_pool(target: Any, dims: int, pair: bool) -> None:
         result = pool(domain, value, [window_positions(*each, ceil_mode) for each in settings])
         return (result, None) if pair else result
 
-    RULES[target] = Rule("largest", lower, "the largest in a window")
+    register(target, Rule("largest", lower, "the largest in a window"))
 
 
 def _adaptive_max_pool(target: Any, dims: int) -> None:
@@ -149,7 +149,7 @@ def _adaptive_max_pool(target: Any, dims: int) -> None:
         tables = [adaptive_positions(n, o) for n, o in zip(lengths, sizes, strict=True)]
         return pool(domain, value, tables), None
 
-    RULES[target] = Rule("largest", lower, "the largest in windows that fit the output")
+    register(target, Rule("largest", lower, "the largest in windows that fit the output"))
 
 
 # How many dimensions each pools over.

@@ -397,6 +397,13 @@ class Rule:
 RULES: dict[Any, Rule] = {}
 
 
+def register(target: Any, entry: Rule) -> None:
+    """Enter the rule of an operation; one that has a rule already is refused."""
+    if target in RULES:
+        raise ValueError(f"{target} has a rule already")
+    RULES[target] = entry
+
+
 def rule(
     *targets: Any,
     kind: Kind,
@@ -410,14 +417,15 @@ def rule(
     ``ranges`` are the parameters for which it is true; others are refused.
     """
 
-    def register(lower: L) -> L:
+    def enter(lower: L) -> L:
         summary = (lower.__doc__ or "").strip().splitlines()[0]
         limits = None if ranges is None else outside(lower, ranges)
         for target in targets:
-            RULES[target] = Rule(kind, lower, summary, data, together, first_of(refuse, limits))
+            refused = first_of(refuse, limits)
+            register(target, Rule(kind, lower, summary, data, together, refused))
         return lower
 
-    return register
+    return enter
 
 
 def copies(*targets: Any, summary: str, by: Callable[..., Tensor] | None = None) -> None:
@@ -432,4 +440,4 @@ def copies(*targets: Any, summary: str, by: Callable[..., Tensor] | None = None)
         ) -> V:
             return domain.affine(Affine(lambda rows: _move(rows, *args, **kw)), value)
 
-        RULES[target] = Rule("copy", lower, summary)
+        register(target, Rule("copy", lower, summary))

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from farfield.reproduce.every_model_grid import StudyGrid
 from farfield.reproduce.every_model_measures import describe, measure
-from farfield.reproduce.every_model_picture import picture
 from farfield.reproduce.every_model_tables import all_tables
-from farfield.reproduce.every_model_words import compare, summary
+from farfield.reproduce.every_model_words import compare, picture, summary
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings
 from farfield.reproduce.shifted_tables import FILES, TABLES

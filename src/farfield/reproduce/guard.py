@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from farfield.evaluate import calibration, detection
+from farfield.levels import KEEP
 from farfield.reproduce import rivals
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Findings, PaperComparison
-from farfield.reproduce.guard_attack import attacked
-from farfield.reproduce.guard_rays import blindness, stillness
+from farfield.reproduce.guard_measures import attacked, blindness, stillness
 from farfield.reproduce.guard_tables import draw, standings, tables, words
 from farfield.reproduce.guard_tasks import TASKS, GuardTask
 from farfield.reproduce.rivals.rival import Rival, answers
@@ -156,7 +156,7 @@ def promises(tasks: Mapping[str, Mapping[str, Any]]) -> list[PaperComparison]:
         ("largest share of blind directions", "0", blind, blind == 0),
         ("certificates that were broken", "0", broken, broken == 0),
         ("largest change of accuracy", "0", accuracy, accuracy == 0),
-        ("least share of training rows bit-identical", ">= 0.99", known, known >= 0.99),
+        ("least share of training rows bit-identical", f">= {KEEP}", known, known >= KEEP),
         ("least share of test rows bit-identical", ">= 0.985", new, new >= 0.985),
         ("largest change of NLL on test rows", "<= 0.002", lost, lost <= 0.002),
     )

@@ -8,7 +8,7 @@ logit: nothing is exponentiated before the largest logit has been subtracted.
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,8 +33,7 @@ def negative_max_logit(z: Array) -> Array:
     >>> negative_max_logit(np.array([[2.0, -1.0], [0.5, 0.0]]))
     array([-2. , -0.5])
     """
-    mean = _mean(z)
-    return cast("Array", -(mean.amax(dim=-1) if isinstance(mean, Tensor) else mean.max(axis=-1)))
+    return _like(z, -_mean(z).amax(dim=-1))
 
 
 def energy(z: Array, temperature: float = 1.0) -> Array:
@@ -55,12 +54,9 @@ def energy(z: Array, temperature: float = 1.0) -> Array:
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InputError(f"temperature must be a positive number, got {temperature}.")
     mean = _mean(z)
-    energies = (
-        _energies_torch(mean, temperature)
-        if isinstance(mean, Tensor)
-        else _energies_numpy(mean, temperature)
-    )
-    return cast("Array", energies)
+    largest = mean.detach().amax(dim=-1, keepdim=True)
+    excess = torch.logsumexp((mean - largest) / temperature, dim=-1)
+    return _like(z, -(temperature * excess + largest[..., 0]))
 
 
 LOGIT_SCORES: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -69,36 +65,22 @@ LOGIT_SCORES: Mapping[str, Callable[..., Any]] = MappingProxyType(
 """Every score of logits by its name."""
 
 
-def _energies_torch(mean: Tensor, temperature: float) -> Tensor:
-    """Compute the energy of ``(points, classes)`` mean logits, differentiably."""
-    largest = mean.detach().amax(dim=-1, keepdim=True)
-    excess = torch.logsumexp((mean - largest) / temperature, dim=-1)
-    return -(temperature * excess + largest[..., 0])
-
-
-def _energies_numpy(mean: NDArray[Any], temperature: float) -> NDArray[Any]:
-    """Compute the energy of ``(points, classes)`` mean logits."""
-    largest = mean.max(axis=-1, keepdims=True)
-    # The distance of two logits may leave the floating-point range; its exponential is then 0.
-    with np.errstate(over="ignore"):
-        weights = np.exp((mean - largest) / temperature)
-    energies: NDArray[Any] = -(temperature * np.log(weights.sum(axis=-1)) + largest[..., 0])
-    return energies
-
-
-def _mean(z: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
+def _mean(z: NDArray[Any] | Tensor) -> Tensor:
     """Average over instances without overflow; half precision goes to float32."""
     values = with_instances(z, "Logits")
-    if isinstance(values, Tensor):
-        finite = bool(values.detach().isfinite().all())
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
-    else:
-        finite = bool(np.isfinite(values).all())
-        values = values.astype(np.result_type(values.dtype, np.float32), copy=False)
-    if not finite:
+    if not isinstance(values, Tensor):
+        dtype = np.float32 if values.dtype.itemsize <= 4 else np.float64
+        values = torch.from_numpy(values.astype(dtype, order="C"))
+    if not bool(values.detach().isfinite().all()):
         raise InputError(
             "Logits must be finite, got NaN or infinity. "
             "Check the inputs; for limits along a ray, score the probabilities at infinity."
         )
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
     # Divided first: the sum of a thousand logits of 1e36 leaves the range of float32.
     return values[0] if len(values) == 1 else (values / len(values)).sum(0)
+
+
+def _like(z: Array, scores: Tensor) -> Array:
+    """Scores as the kind of array that logits came in."""
+    return scores if isinstance(z, Tensor) else scores.numpy()

@@ -10,7 +10,7 @@ that region has no interior.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow
 from farfield.exact.alike import proven_rows
-from farfield.exact.jets import Jet
+from farfield.exact.germ import kink
+from farfield.exact.jets import Jet, PointDomain
 from farfield.exact.local import polytope
-from farfield.exact.local.facets import FacetDomain, PointDomain
 from farfield.exact.local.jacobian import jacobian, reverse_chunks
 from farfield.exact.piecewise import pick_instance, require_piecewise_affine
 from farfield.exact.ray.proof import check_provable
@@ -29,10 +29,58 @@ from farfield.exact.walking import cut_rows
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
 from farfield.graph.rows import as_rows
+from farfield.graph.rules import Pieces, Places, Steps
 
 Norm = Literal["l2", "linf"]
 # How many numbers the walk over a chunk may keep.
 KEPT_ELEMENTS = 1 << 24
+
+
+class FacetDomain(PointDomain):
+    """The walk around points, keeping every half-space on the way.
+
+    Attributes:
+        facets: For each decision of the network, ``(numbers, points, units)`` functions that are
+            at most zero on the region, and ``(points, units)`` which of them count.
+    """
+
+    def __init__(self, numbers: int, rows: int, like: Tensor, values: int = 1) -> None:
+        super().__init__(numbers, rows, like, values)
+        self.facets: list[tuple[Tensor, Tensor]] = []
+
+    def note_pieces(self, parts: Tensor, pieces: Pieces, above: Sequence[Tensor]) -> None:
+        """Keep the thresholds on either side of each unit."""
+        kinks = [(i, kink(pieces, i)) for i in range(len(above))]
+        kinks = [(i, real) for i, real in kinks if real is not False]
+        for place, (index, real) in enumerate(kinks):
+            over = above[index]
+            keep = torch.ones_like(over)
+            if place > 0:
+                keep &= over | above[kinks[place - 1][0]]
+            if place + 1 < len(kinks):
+                keep &= ~over | ~above[kinks[place + 1][0]]
+            if isinstance(real, Tensor):
+                keep &= real
+            gap = self.shifted(parts, -float(pieces.thresholds[index]))
+            self.facets.append((torch.where(over, -gap, gap).flatten(2), keep.flatten(1)))
+
+    def note_winner(self, candidates: Tensor, winner: Tensor, places: Places | None) -> None:
+        """Keep every loser that is not the winner itself seen twice."""
+        best = candidates.gather(0, winner.expand(1, self.numbers, *winner.shape))[0]
+        where = None if places is None else torch.stack([p.reshape(1, -1) for p in places()])
+        for place, each in enumerate(candidates):
+            keep = winner != place
+            if where is not None:
+                keep &= where[place] != where.expand(-1, *winner.shape).gather(0, winner[None])[0]
+            self.facets.append((each - best, keep))
+
+    def note_steps(self, parts: Tensor, steps: Steps, places: Tensor) -> None:
+        """Keep the breaks on either side of each column."""
+        first, last = steps.offsets[:-1] + places - 1, steps.offsets[:-1] + places
+        edges = torch.cat([steps.breaks.to(parts), parts.new_zeros(1)])
+        below, above = edges[first], edges[last.clamp(max=len(edges) - 1)]
+        self.facets.append((-self.shifted(parts, -below), first >= steps.offsets[:-1]))
+        self.facets.append((self.shifted(parts, -above), last < steps.offsets[1:]))
 
 
 @dataclass(frozen=True)

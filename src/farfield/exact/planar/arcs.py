@@ -25,8 +25,8 @@ from farfield.errors import InputError, UnsupportedOperation
 from farfield.exact.jets import Jet
 from farfield.exact.piecewise import free_rows, output_classes, require_piecewise_affine
 from farfield.exact.planar.arc_domain import ArcDomain
-from farfield.exact.planar.arc_proof import proven_arcs
 from farfield.exact.planar.plane import one_row, require_plane, to_double
+from farfield.exact.planar.proof import proven_arcs
 from farfield.exact.ray.proof import check_provable
 from farfield.exact.sides import approached_jump
 from farfield.graph.network import Network

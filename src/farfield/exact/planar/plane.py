@@ -25,14 +25,13 @@ from farfield.exact.piecewise import (
     pick_instance,
     require_piecewise_affine,
 )
-from farfield.exact.planar.boundaries import ROOM, Boundaries, boundaries, padded
+from farfield.exact.planar.boundaries import ROOM, Boundaries, boundaries, padded, seams
 from farfield.exact.planar.contenders import bunches, contenders
 from farfield.exact.planar.cutting import cut_by_largest
 from farfield.exact.planar.plane_walk import Subdivision, walk_plane
 from farfield.exact.planar.polygons import Polygons, join
 from farfield.exact.planar.proof import proven_polygons
 from farfield.exact.planar.raster import Raster, raster
-from farfield.exact.planar.seams import seams
 from farfield.graph.network import Network
 
 # u and v count as parallel if the sine of their angle is below this.

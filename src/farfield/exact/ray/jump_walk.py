@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NumericalOverflow
-from farfield.exact.cell_walk import walk_cells
+from farfield.exact.cells import walk_cells
 from farfield.exact.jets import Jet
 from farfield.exact.piecewise import free_rows, output_classes
 from farfield.exact.ray.bend import Bend

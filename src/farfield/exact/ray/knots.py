@@ -21,6 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farfield.exact.germ import Parts
+
 COINCIDE = 2.0**-46
 
 
@@ -185,33 +187,21 @@ class Refinement:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Parts):
     """The values of one layer along rays.
 
     One tensor, so that an affine map is one call: the slopes of rays without an end, the values
     at all knots, the intercepts of rays without an end.
 
     Attributes:
-        parts: The tensor.
         grid: Where the knots are.
         terms: From rows of ``parts`` to ``(rows, units)``, the sums of the sizes of all terms that
             a unit's value there is the sum of, if that is known: what its rounding errors are
             relative to.
     """
 
-    parts: Tensor
     grid: Grid
     terms: Callable[[Tensor], Tensor] | None = None
-
-    @property
-    def shape(self) -> torch.Size:
-        """The shape of the tensor."""
-        return self.parts.shape
-
-    @property
-    def device(self) -> torch.device:
-        """Where the numbers live."""
-        return self.parts.device
 
     @property
     def slope(self) -> Tensor:
@@ -232,10 +222,6 @@ class Trace:
     def flat(self) -> Tensor:
         """The tensor with all units of a row in one dimension."""
         return self.parts.reshape(len(self.parts), -1)
-
-    def new_zeros(self, shape: tuple[int, ...]) -> Tensor:
-        """Zeros of the same type and on the same device."""
-        return self.parts.new_zeros(shape)
 
     def at(self, t: Tensor) -> Tensor:
         """Evaluate a single ray at any ``t`` from its first knot on, ``(points, ...)``."""
