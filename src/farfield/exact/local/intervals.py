@@ -17,12 +17,7 @@ from torch import Tensor
 from farfield.exact.bounded import gamma
 from farfield.exact.leads import SLACK
 from farfield.exact.piecewise import OnlyPieces
-from farfield.graph.rules import (
-    Affine,
-    Number,
-    Pieces,
-    Places,
-)
+from farfield.graph.rules import Affine, Number, Pieces, Places
 
 
 @dataclass(frozen=True, slots=True)
