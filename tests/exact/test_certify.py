@@ -34,7 +34,7 @@ def test_certified_results_equal_rational_arithmetic(architecture):
     inputs = 4 if architecture == "pool-first" else modules[0][0].in_features
     origin, direction = nasty_rays(inputs, rng)
     network = ff.capture(modules, torch.zeros(1, inputs, dtype=torch.float64))
-    far = ff.at_infinity(network, origin, direction, certify=True)
+    far = ff.at_infinity(network, origin, direction, certify=True, budget=600)
     plain = ff.at_infinity(network, origin, direction)
     proven = ff.at_infinity(network, origin, direction, certify=True, budget=0)
     assert far.certified.all()

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from farfield.exact.far_field import FarField
-from farfield.exact.integers import Integers, quotient
 from farfield.exact.leads import SLACK
-from farfield.exact.matrix import ExactBudget, Matrix
+from farfield.exact.matrix import ExactBudget, Integers, Matrix, quotient
 from farfield.exact.rational import NotRational, Rational, RationalDomain, walk_exactly
 from farfield.graph.network import InstanceGroup, Network
 

@@ -23,8 +23,16 @@ from flint import fmpz
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farfield.exact.integers import Integers, as_integers, choose, objects, quotient
-from farfield.exact.matrix import ExactBudget, Matrix, read_matrix
+from farfield.exact.matrix import (
+    ExactBudget,
+    Integers,
+    Matrix,
+    as_integers,
+    choose,
+    objects,
+    quotient,
+    read_matrix,
+)
 from farfield.exact.sides import SideDomain, approached_jump
 from farfield.graph.growth import Growth, unused
 from farfield.graph.program import Program, walk
