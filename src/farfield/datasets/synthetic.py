@@ -13,8 +13,6 @@ from sklearn.datasets import make_moons
 
 from farfield.errors import InputError
 
-Window = tuple[tuple[float, float], ...]
-
 
 @dataclass(frozen=True, eq=False)
 class SyntheticData:
@@ -32,7 +30,7 @@ class SyntheticData:
     y: NDArray[Any]
     X_validation: NDArray[np.float64] | None
     y_validation: NDArray[Any] | None
-    window: Window
+    window: tuple[tuple[float, float], ...]
 
 
 def half_moons(

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from farfield.report.disc import Disc
 from farfield.report.figure import CLASSES, new_figure
 from farfield.report.plane import CLASSES as MANY
 from farfield.reproduce.experiment import Result
-from farfield.reproduce.surfaces import Window
+from farfield.reproduce.surfaces import Floats, Window
 
-Floats = NDArray[Any]
 LEVELS = 40
 # On a disc: the distance halfway to the rim, in spreads of the data.
 HALFWAY = 2.0
@@ -110,11 +108,11 @@ def draw_regions(axis: Any, plane: KeptPolygons, colours: Floats, edge: str = "0
     axis.tick_params(labelsize=7)
 
 
-def shuffled_colours(count: int, seed: int = 0) -> Floats:
+def shuffled_colours(count: int) -> Floats:
     """Pale colours that tell neighbouring regions apart, ``(count, 3)``."""
     from matplotlib import colormaps
 
-    hues = np.random.default_rng(seed).permutation(count) / max(1, count)
+    hues = np.random.default_rng(0).permutation(count) / max(1, count)
     colours: Floats = colormaps["twilight"](hues)[:, :3]
     return 0.45 + 0.55 * colours
 

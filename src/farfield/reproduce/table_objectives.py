@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from farfield.estimators import ReLUClassifier
@@ -24,7 +23,7 @@ from farfield.reproduce.drawing import panels, tidy
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.findings import Figure, Findings, PaperComparison, ResultTable, Value
 from farfield.reproduce.shifted_tables import FILES as TABLE_FILES
-from farfield.reproduce.shifted_tables import NO_MEASUREMENTS, columns_of
+from farfield.reproduce.shifted_tables import NO_MEASUREMENTS, Floats, columns_of
 
 NAME = "table-objectives"
 TITLE = "CEDA and ACET on tables: is the AUC kept, and how sure are the networks elsewhere?"
@@ -49,8 +48,6 @@ TRAINING: dict[str, dict[str, Any]] = {
 FAR = (10.0, 100.0, 1000.0)
 # What may be lost of the test AUC.
 KEPT = 0.005
-
-Array = NDArray[np.float64]
 
 
 def settings(quick: bool, seed: int) -> Settings:
@@ -120,7 +117,7 @@ def _run(name: str, objective: str, seed: int, settings: Settings, request: RunR
     }
 
 
-def _outside(model: Any, points: Array, inside: Array) -> dict[str, float]:
+def _outside(model: Any, points: Floats, inside: Floats) -> dict[str, float]:
     confidence = model.predict_proba(points).max(axis=1)
     measured = detection(-inside, -confidence)
     return {
@@ -131,21 +128,21 @@ def _outside(model: Any, points: Array, inside: Array) -> dict[str, float]:
     }
 
 
-def _one_feature(rows: Array, scale: Array, far: float) -> Array:
+def _one_feature(rows: Floats, scale: Floats, far: float) -> Floats:
     """Move every feature of every row, one at a time, up and down."""
-    moved: Array = (rows[:, None] + far * _axes(scale)[None]).reshape(-1, rows.shape[1])
+    moved: Floats = (rows[:, None] + far * _axes(scale)[None]).reshape(-1, rows.shape[1])
     return moved
 
 
-def _axes(scale: Array) -> Array:
+def _axes(scale: Floats) -> Floats:
     """Both ends of every feature that varies, ``(directions, features)``."""
-    both: Array = np.concatenate([np.diag(scale), -np.diag(scale)])
-    varying: Array = both[np.r_[scale, scale] != 0]
+    both: Floats = np.concatenate([np.diag(scale), -np.diag(scale)])
+    varying: Floats = both[np.r_[scale, scale] != 0]
     return varying
 
 
 def _far_field(
-    model: Any, rows: Array, scale: Array, seed: int, count: int
+    model: Any, rows: Floats, scale: Floats, seed: int, count: int
 ) -> dict[str, dict[str, float | None]]:
     """Follow rays to infinity: along single features, and in random directions."""
     network = capture(model)
@@ -160,7 +157,7 @@ def _far_field(
     }
 
 
-def _rays(network: Network, origin: Array, direction: Array) -> dict[str, float | None]:
+def _rays(network: Network, origin: Floats, direction: Floats) -> dict[str, float | None]:
     far = at_infinity(network, torch.from_numpy(origin), torch.from_numpy(direction))
     distance = far.distance(SURE)[0]
     median = float(distance.median())
@@ -255,7 +252,7 @@ def _mean(values: list[Any]) -> Any:
     return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
 
 
-def _read(data: Path, name: str) -> dict[str, tuple[Array, Array]]:
+def _read(data: Path, name: str) -> dict[str, tuple[Floats, Floats]]:
     """Read a table, fill gaps with medians of the training rows, and split it."""
     column = columns_of(data, FILES[name])
     if name == "icu":
@@ -269,7 +266,7 @@ def _read(data: Path, name: str) -> dict[str, tuple[Array, Array]]:
         parts = {"train": ~held, "test": held}
         label, others = "default.payment.next.month", {"ID", "default.payment.next.month"}
     y = column[label]
-    X: Array = np.stack([each for title, each in column.items() if title not in others], axis=1)
+    X: Floats = np.stack([each for title, each in column.items() if title not in others], axis=1)
     medians = np.nanmedian(X[parts["train"]], axis=0)
     X = np.where(np.isnan(X), medians, X)
     return {key: (X[rows], y[rows].astype(int)) for key, rows in parts.items()}

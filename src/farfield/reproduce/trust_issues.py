@@ -18,7 +18,7 @@ from farfield.graph import capture
 from farfield.levels import BLIND, SURE
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage
 from farfield.reproduce.models import make_model
-from farfield.reproduce.shifted_tables import FILES
+from farfield.reproduce.shifted_tables import FILES, Floats
 from farfield.reproduce.trust_findings import FACTORS, SCORES, present
 from farfield.scores import score_by_name
 
@@ -38,8 +38,6 @@ MODELS = (
     *("network", "temperature", "MC dropout"),
     *("ensemble", "anchored ensemble", "Bayes by backprop"),
 )
-
-Floats = NDArray[np.float64]
 
 
 def settings(quick: bool, seed: int) -> Settings:
