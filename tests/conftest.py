@@ -11,10 +11,14 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+# What is imported stays: no collection of garbage looks through it, not while it is imported either.
+gc.disable()
+
+
 def pytest_collection_finish():
-    """What has been imported stays; let no collection of garbage look through it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """How the house is built: imports go down, words mean one thing, documents use what is public."""
 
 import ast
+import functools
 import importlib
 import json
 import re
@@ -32,27 +33,45 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted((HOUSE / "farfield").rglob("*.py"))}
 
 
+@functools.cache
+def read(path):
+    """The imports that a module makes when it runs, those for types alone, and its classes.
+
+    Each is parsed once, where the first test asks, and no whole tree is kept.
+    """
+    tree = ast.parse(path.read_text("utf-8"))
+    running, typed, classes, ahead = [], [], [], [(tree, False)]
+    while ahead:
+        node, types = ahead.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            (typed if types else running).append(node)
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+        types |= isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        # No expression holds any of these.
+        ahead += [
+            (child, types)
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.expr)
+        ]
+    return running, typed, classes
+
+
 def imported(path):
     """What a module imports when it runs, inside of functions too; types alone do not run."""
-    tree = ast.parse(path.read_text("utf-8"))
-    typed = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for part in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in typed:
-            continue
+    for node in read(path)[0]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farfield"):
+        elif (node.module or "").startswith("farfield"):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield whole if whole in MODULES else node.module
 
 
-IMPORTS = {name: set(imported(path)) - {name} for name, path in MODULES.items()}
+@functools.cache
+def imports():
+    """What each module imports."""
+    return {name: set(imported(path)) - {name} for name, path in MODULES.items()}
 
 
 def drawn_floors():
@@ -75,7 +94,7 @@ def test_imports_go_down_only():
     assert set(floor) == {part(name) for name in MODULES} - {"farfield"}
     up = [
         f"{name} imports {other}"
-        for name, others in IMPORTS.items()
+        for name, others in imports().items()
         for other in others
         if "farfield" not in (part(name), part(other))
         and part(name) != part(other)
@@ -88,7 +107,7 @@ def test_the_package_itself_is_imported_for_its_version_only():
     used = [
         f"{name}: {alias.name}"
         for name, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in [*read(path)[0], *read(path)[1]]
         if isinstance(node, ast.ImportFrom) and node.module == "farfield" and name != "farfield"
         for alias in node.names
         if alias.name != "__version__" and f"farfield.{alias.name}" not in MODULES
@@ -103,7 +122,7 @@ def test_no_module_imports_itself_in_the_end():
         return not (inside and {name.rpartition(".")[2], other.rpartition(".")[2]} <= set(package))
 
     graph = {
-        name: {other for other in others if kept(name, other)} for name, others in IMPORTS.items()
+        name: {other for other in others if kept(name, other)} for name, others in imports().items()
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -114,9 +133,9 @@ def test_no_module_imports_itself_in_the_end():
 def test_no_two_classes_share_a_name():
     homes = defaultdict(list)
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(name)
+        for word in read(path)[2]:
+            if not word.startswith("_"):
+                homes[word].append(name)
     assert not {word: where for word, where in homes.items() if len(where) > 1}
 
 

@@ -1,5 +1,6 @@
 """Regions around points: autograd, linear programs, rational arithmetic, brute force."""
 
+import functools
 import itertools
 from fractions import Fraction
 
@@ -249,7 +250,7 @@ def test_no_units_means_the_whole_space():
 
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=2), st.integers(0, 3))
 def test_regions_contain_exactly_the_points_with_the_same_rational_decisions(place, seed):
-    module, network = INTEGERS[seed]
+    module, network = integers(seed)
     x = [1.0, 2.0]
     here, there = Decisions(), Decisions()
     interpret(module, [Fraction(v) for v in x], here)
@@ -264,6 +265,7 @@ def test_regions_contain_exactly_the_points_with_the_same_rational_decisions(pla
         assert (A @ torch.tensor(z, dtype=torch.float64) == b).any()
 
 
+@functools.cache
 def integers(seed):
     rng = np.random.default_rng(seed)
     module = dense(0, 2, 4, 4, 2)
@@ -272,9 +274,6 @@ def integers(seed):
             part.weight.data = torch.from_numpy(rng.integers(-2, 3, part.weight.shape)).double()
             part.bias.data = torch.from_numpy(rng.integers(-2, 3, part.bias.shape)).double()
     return module, captured(module, 2)
-
-
-INTEGERS = [integers(seed) for seed in range(4)]
 
 
 def test_chunks_change_nothing(monkeypatch):
