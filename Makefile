@@ -31,8 +31,10 @@ setup: $(READY) ## Make the virtual environment
 demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 	$(BIN)/farfield demo --out farfield-demo
 
+# Bytecode is written whatever the environment says: dozens of processes begin with these modules.
 test: $(READY) ## Run the tests, doctests and examples
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m compileall -q -j 0 src
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 # What commands do, and what touches other packages most: readers, writers, scores, pages (.ci/core.txt).
 lowest: ## Run the core tests with the lowest versions that pyproject.toml allows

@@ -1,18 +1,25 @@
 """Every test starts from the same random state, and leaves the global one as it was."""
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
 
+HERE = Path(__file__).parent
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-# What is imported stays: no collection of garbage looks through it, not while it is imported either.
+# What is imported stays: no collection of garbage looks through it, then or later.
 gc.disable()
+
+
+def pytest_collection_modifyitems(items):
+    """Whole programs come first: they take longest, and no worker is left alone with one."""
+    items.sort(key=lambda item: item.path.parent != HERE)
 
 
 def pytest_collection_finish():
@@ -23,6 +30,21 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
+    import torch  # not needed where xdist only hands out tests
+
+    generator = torch.default_generator
+    before = generator.get_state()
+    generator.manual_seed(0)
+    yield
+    generator.set_state(before)
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    """Runs programs in new processes that are quick to begin."""
+    if not hasattr(os, "fork"):
+        pytest.skip("forks to begin without farfield")
+    from nursery import Nursery
+
+    with Nursery() as made:
+        yield made

@@ -34,7 +34,7 @@ def invoke(*args):
 def train(home, out):
     invoke(
         "train", "ensemble", "--data", home / "train.csv", "--label", "y", "--epochs", 8,
-        "--hidden", "8", "--quiet", "-o", out / "model.safetensors",
+        "--hidden", "8", "--set", "members=2", "--quiet", "-o", out / "model.safetensors",
     )  # fmt: skip
 
 

@@ -1,58 +1,66 @@
 """Programs run in processes that are new where farfield is concerned, and quick to begin.
 
 What farfield itself imports takes seconds to load. One process loads it once, without farfield,
-and forks for every program.
+and forks for every program. Those that exit by themselves, as commands do, end as an interpreter
+ends; those that come to their last line leave at once, which saves the time of taking PyTorch down.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 CODE = """
-import json, os, runpy, sys, traceback, warnings
-import flint, jinja2, onnx, pydantic, rich.table, safetensors, torch, torch.export
-import pyarrow.compute, pyarrow.csv, pyarrow.parquet, scipy.special, scipy.stats
-import sklearn.cluster, sklearn.covariance, sklearn.datasets, sklearn.ensemble, sklearn.mixture
-import sklearn.neighbors, sklearn.neural_network
-torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))
+import gc, json, os, signal, sys, warnings
+gc.disable()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import flint, jinja2, onnx, pydantic, rich.table, safetensors, torch, torch.export
+    import onnx.reference, pandas, pyarrow.compute, pyarrow.csv, pyarrow.parquet
+    import scipy.linalg, scipy.optimize, scipy.spatial, scipy.special, scipy.stats
+    import sklearn.cluster, sklearn.covariance, sklearn.datasets, sklearn.ensemble, sklearn.mixture
+    import sklearn.neighbors, sklearn.neural_network, sklearn.pipeline
+    torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))
 assert not [name for name in sys.modules if name.startswith("farfield")]
+gc.collect(), gc.freeze(), gc.enable()  # children share what was loaded
+LONGEST = 300
 
 
-def run(folder, script):
+def begin(folder, code, arguments, environment, said):
+    signal.alarm(LONGEST)
     os.chdir(folder)
-    said = os.open("said.txt", os.O_WRONLY | os.O_CREAT)
-    os.dup2(said, 1), os.dup2(said, 2)
-    sys.argv = [script]
+    os.environ.update(environment)
+    for descriptor, place in enumerate([os.devnull, *said]):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if descriptor else os.O_RDONLY
+        os.dup2(os.open(place, flags), descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding=os.environ.get("PYTHONIOENCODING", "utf-8"))
+    sys.argv = ["-c", *arguments]
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
-    code = 1
-    try:
-        runpy.run_path(script, run_name="__main__")
-        code = 0
-    except SystemExit as stop:
-        code = int(bool(stop.code))
-    except BaseException:
-        traceback.print_exc()
+    exec(compile(code, "<program>", "exec"), {"__name__": "__main__"})
     sys.stdout.flush(), sys.stderr.flush()
-    os._exit(code)
+    os._exit(0)
 
 
 print("ready", flush=True)
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
-        run(*json.loads(line))
-    print(os.waitpid(child, 0)[1], flush=True)
+        begin(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+COMMAND = "from farfield.cli import main; main()"
 
 
 class Nursery:
     """A process that forks; a context manager."""
 
     def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CODE],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         assert self.process.stdout.readline() == "ready\n"
@@ -62,10 +70,14 @@ class Nursery:
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+        self.folder.cleanup()
 
-    def run(self, folder, script):
-        """Run a script in a folder; whether it failed, and what it said."""
-        self.process.stdin.write(json.dumps([str(folder), script]) + "\n")
-        self.process.stdin.flush()
-        status = int(self.process.stdout.readline())
-        return status, (folder / "said.txt").read_text("utf-8")
+    def run(self, code, *arguments, folder=None, env=None):
+        """Run a program, by default in an empty folder; what became of it, in bytes."""
+        said = [Path(self.folder.name, name) for name in ("out", "err")]
+        with tempfile.TemporaryDirectory() as empty:
+            words = [str(folder or empty), code, list(map(str, arguments)), env or {}]
+            self.process.stdin.write(json.dumps([*words, list(map(str, said))]) + "\n")
+            self.process.stdin.flush()
+            status = int(self.process.stdout.readline())
+        return subprocess.CompletedProcess(code, status, *(path.read_bytes() for path in said))

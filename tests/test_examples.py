@@ -12,13 +12,12 @@ import click
 import pytest
 
 from farfield.cli import farfield
-from nursery import Nursery
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Smaller than they are drawn.
-SMALL = {"discs.py": ["24"], "entry_errors.py": ["4"]}
+SMALL = {"deep_ensembles.py": ["20"], "discs.py": ["24"], "entry_errors.py": ["4"]}
 FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 
@@ -54,27 +53,17 @@ def test_the_first_code_of_the_documentation_in_a_new_interpreter(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    with Nursery() as made:
-        yield made
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to begin without farfield")
 @pytest.mark.parametrize("block", BLOCKS[1:])
 def test_code_in_the_documentation(block, nursery, tmp_path):
     """The same for all others."""
-    (tmp_path / "copied.py").write_text(block, "utf-8")
-    status, said = nursery.run(tmp_path, "copied.py")
-    assert status == 0, said
+    done = nursery.run(block, folder=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to begin without farfield")
 def test_code_that_fails_is_noticed(nursery, tmp_path):
-    (tmp_path / "copied.py").write_text("import farfield\nfarfield.nothing\n", "utf-8")
-    status, said = nursery.run(tmp_path, "copied.py")
-    assert status != 0
-    assert "has no attribute 'nothing'" in said
+    done = nursery.run("import farfield\nfarfield.nothing\n", folder=tmp_path)
+    assert done.returncode == 1
+    assert b"has no attribute 'nothing'" in done.stderr
 
 
 @pytest.mark.parametrize("block", list(fences("sh")))

@@ -7,10 +7,17 @@ import pytest
 from kill_campaign import WORK, campaign, prepare
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Data and a model that all of them use."""
+    folder = tmp_path_factory.mktemp("kills")
+    prepare(folder)
+    return folder
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes the POSIX way")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("name", WORK)
-def test_killed_runs_leave_nothing_corrupt(name, tmp_path):
-    prepare(tmp_path)
-    _, wrong = campaign(name, 1, 0, tmp_path)
+def test_killed_runs_leave_nothing_corrupt(name, home):
+    _, wrong = campaign(name, 1, 0, home)
     assert not wrong

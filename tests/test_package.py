@@ -10,28 +10,13 @@ import pytest
 
 import farfield as ff
 
-# A fork for each name: as fresh as a new process where farfield is concerned, and without the
-# seconds that PyTorch and others take to load each time.
-EACH_ALONE = """
-import os, sys
-import flint, jinja2, onnx, pydantic, scipy.special, scipy.stats, torch
-import pyarrow.compute, pyarrow.csv, pyarrow.parquet
-import sklearn.base, sklearn.cluster, sklearn.covariance, sklearn.mixture, sklearn.neighbors
-assert not [name for name in sys.modules if name.startswith("farfield")]
-failed = []
-for name in sys.argv[1:]:
-    child = os.fork()
-    if child == 0:
-        import farfield
-        try:
-            found = getattr(farfield, name)
-            assert callable(found) or name not in ("audit", "guard", "load", "capture")
-            os._exit(0)
-        except BaseException as error:
-            print(name, repr(error), file=sys.stderr, flush=True)
-            os._exit(1)
-    failed += [name] if os.waitpid(child, 0)[1] else []
-sys.exit(bool(failed))
+ALONE = """
+import sys, warnings
+warnings.simplefilter("error")
+import farfield
+name = sys.argv[1]
+found = getattr(farfield, name)
+assert callable(found) or name not in ("audit", "guard", "load", "capture")
 """
 
 
@@ -42,13 +27,16 @@ def fresh(code, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks to begin without farfield")
-def test_every_public_name_is_there_before_any_other_was_used():
+def test_every_public_name_is_there_before_any_other_was_used(nursery):
     """Every package, and one name of each: the others come the same way."""
     names = {"__version__", "load", "capture", *ff._PUBLIC["farfield"]}
     names |= {of_one[0] for of_one in ff._PUBLIC.values()}
-    found = fresh(EACH_ALONE, *sorted(names))
-    assert found.returncode == 0, found.stderr
+    failed = [
+        done.stderr.decode()
+        for name in sorted(names)
+        if (done := nursery.run(ALONE, name)).returncode
+    ]
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.parametrize("name", ff.__all__)
@@ -64,13 +52,13 @@ def test_type_checkers_see_the_same_names():
     assert seen | {"__version__"} == set(ff.__all__)
 
 
-def test_packages_that_are_functions_stay_functions_after_imports_below_them():
+def test_packages_that_are_functions_stay_functions_after_imports_below_them(nursery):
     code = (
         "import farfield.guard.protect, farfield.audit.fields, farfield as ff, inspect;"
         "assert {'radii', 'X'} <= set(inspect.signature(ff.guard).parameters);"
         "assert 'ood' in inspect.signature(ff.audit).parameters"
     )
-    assert fresh(code).returncode == 0
+    assert nursery.run(code).returncode == 0
 
 
 def test_unknown_names_are_attribute_errors():

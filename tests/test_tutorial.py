@@ -1,34 +1,31 @@
 """The tutorial does what it shows: its files and commands in order, each beside its output."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from nursery import COMMAND
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 # The numbers of a training hang on the processor's sums a little.
 NEAR = 0.05
 
 
-def run(line, folder):
+def run(line, folder, nursery):
     words = shlex.split(line, comments=True)
     if words[0] == "python":
-        command = [sys.executable, *words[1:]]
+        code, arguments = SCRIPT, words[1:]
     else:
         assert words[0] == "farfield", line
-        command = [sys.executable, "-c", "from farfield.cli import main; main()", *words[1:]]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, encoding="utf-8",
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        code, arguments = COMMAND, words[1:]
+    done = nursery.run(code, *arguments, folder=folder, env={"COLUMNS": "100"})
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
 
 
 def near(shown, word):
@@ -50,7 +47,7 @@ def found(shown, words):
     pytest.fail(f"not in the output: {shown}\n" + " ".join(words))
 
 
-def test_the_tutorial_shows_what_happens(tmp_path):
+def test_the_tutorial_shows_what_happens(tmp_path, nursery):
     output = None
     for language, block in FENCE.findall(PAGE.read_text("utf-8")):
         if language == "python":
@@ -58,7 +55,7 @@ def test_the_tutorial_shows_what_happens(tmp_path):
             (tmp_path / name).write_text(block, "utf-8")
         elif language == "sh":
             lines = [line for line in block.splitlines() if not line.startswith("pip ")]
-            output = "".join(run(line, tmp_path) for line in lines).split()
+            output = "".join(run(line, tmp_path, nursery) for line in lines).split()
         elif language == "text":
             for shown in block.split("...\n"):
                 output = found(shown, output)

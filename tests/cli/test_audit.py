@@ -1,8 +1,6 @@
 """farfield train, audit and report, from files to exit codes."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -212,7 +210,7 @@ def test_an_unwritable_place_leaves_nothing(folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path):
+def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path, nursery):
     """Ctrl-C in the middle of an audit, sent by the audit itself so that it always comes there.
 
     Jobs in the background are started with the signal ignored, and so are their children.
@@ -225,14 +223,9 @@ def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path):
     )
     arguments = ["audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label"]
     arguments += ["outcome", "--directions", "20", "--out", tmp_path / "out"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = nursery.run(code, *arguments)
     assert done.returncode == 130, done.stderr
-    assert "interrupted" in done.stderr
+    assert b"interrupted" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -2,10 +2,8 @@
 
 import json
 import os
-import resource
 import stat
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,20 +11,7 @@ from click.testing import CliRunner
 
 from farfield.cli import farfield as command
 from farfield.errors import InputError
-
-
-def run(*args, env=None, limit=None):
-    def restrict():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return subprocess.run(
-        [sys.executable, "-c", "from farfield.cli import main; main()", *map(str, args)],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
-        preexec_fn=restrict if limit is not None else None,
-        timeout=300,
-    )
+from nursery import COMMAND
 
 
 def invoke(*args):
@@ -61,11 +46,15 @@ def home(tmp_path_factory):
     return folder
 
 
-def audit(home, *more, how=invoke, **options):
-    return how(
+def words(home, *more):
+    return [
         "audit", home / "model.safetensors", "--data", home / "train.csv", "--label", "y",
-        "--directions", 20, "--samples", 20, *more, **options,
-    )  # fmt: skip
+        "--directions", 20, "--samples", 20, *more,
+    ]  # fmt: skip
+
+
+def audit(home, *more):
+    return invoke(*words(home, *more))
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +63,12 @@ def written(home):
     return home / "out" / "audit.json"
 
 
-def test_terminals_that_know_few_characters(home, written):
+def test_terminals_that_know_few_characters(home, written, nursery):
     env = {"PYTHONIOENCODING": "ascii"}
-    done = run("report", written, "-o", home / "page.html", env=env)
+    done = nursery.run(COMMAND, "report", written, "-o", home / "page.html", env=env)
     assert done.returncode == 0, done.stderr
     assert b"gr??e" in done.stdout
-    done = audit(home, "--out", home / "again", "--json", how=run, env=env)
+    done = nursery.run(COMMAND, *words(home, "--out", home / "again", "--json"), env=env)
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout.decode("ascii"))
     assert printed["features"] == json.loads(written.read_text("utf-8"))["features"]
@@ -112,11 +101,12 @@ def test_special_files_are_not_replaced(home, written):
     assert (home / "train.csv").read_bytes() == before
 
 
-def test_a_full_disk_ends_in_one_line(home):
+def test_a_full_disk_ends_in_one_line(home, nursery):
     out = home / "full" / "safe.pt2"
-    done = run(
-        "guard", home / "model.safetensors", "--data", home / "train.csv", "--label", "y",
-        "--quiet", "-o", out, limit=1000,
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    done = nursery.run(
+        full + COMMAND, "guard", home / "model.safetensors", "--data", home / "train.csv",
+        "--label", "y", "--quiet", "-o", out,
     )  # fmt: skip
     assert "cannot write" in refused(done)
     assert not out.exists()
@@ -124,17 +114,10 @@ def test_a_full_disk_ends_in_one_line(home):
 
 
 @pytest.mark.parametrize(("allowed", "code"), [("1", 0), ("0", 1)])
-def test_a_reader_that_leaves_changes_no_exit_code(home, allowed, code):
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "-c", "from farfield.cli import main; main()", "audit"]
-    command += [home / "model.safetensors", "--data", home / "train.csv", "--label", "y"]
-    command += ["--directions", "20", "--samples", "20", "--max-blind", allowed]
-    command += ["--out", home / "left"]
-    done = subprocess.run(
-        list(map(str, command)), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
-    )
-    os.close(writer)
+def test_a_reader_that_leaves_changes_no_exit_code(home, nursery, allowed, code):
+    left = "import os; reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
+    arguments = words(home, "--max-blind", allowed, "--out", home / "left")
+    done = nursery.run(left + COMMAND, *arguments)
     assert done.returncode == code
     # What broke its budget is said where errors are said, and nothing else.
     assert done.stderr == b"" if code == 0 else done.stderr.startswith(b"farfield: FF001")

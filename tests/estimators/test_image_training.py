@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -128,36 +125,31 @@ def test_a_last_batch_of_one_image_joins_the_one_before() -> None:
 
 
 SCRIPT = """
-import sys, time
+import os, signal, sys
 from pathlib import Path
-import torch
-torch.set_num_threads(1)
 sys.path.insert(0, {here!r})
 from test_image_training import QUICK, build, pictures
 from farfield.estimators.images import ImageSettings, train_images
 import farfield.estimators.images.training as training
 
-slow = training.augment
-def wait(*args, **options):
-    time.sleep(0.05)
-    return slow(*args, **options)
-training.augment = wait
+whole, after = training.augment, []
+def killed(*args, **options):
+    after.append(1) if Path({path!r}).exists() else None
+    if len(after) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return whole(*args, **options)
+training.augment = killed
 settings = ImageSettings(objective="ceda", **{{**QUICK, "epochs": 8}})
 train_images(build, *pictures(), settings, checkpoint={path!r})
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process the POSIX way")
-def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+def test_a_killed_training_goes_on_to_the_same_numbers(tmp_path: Path, nursery: Any) -> None:
     path = tmp_path / "run.checkpoint"
-    script = SCRIPT.format(here=str(Path(__file__).parent), path=str(path))
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.25)
-    process.send_signal(signal.SIGKILL)
-    errors = process.communicate()[1].decode()
+    killed = nursery.run(SCRIPT.format(here=str(Path(__file__).parent), path=str(path)))
+    errors = killed.stderr.decode()
+    assert killed.returncode == -signal.SIGKILL, errors
     assert path.exists(), errors
     done = read_checkpoint(path)[1]["epoch"]
     assert 1 <= done < 8, errors

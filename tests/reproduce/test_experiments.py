@@ -148,9 +148,19 @@ def data(tmp_path_factory):
     return folder
 
 
+def small_lenet():
+    """The same layers on the same images, narrow: how wide they are is not what runs here."""
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(2, 4, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Linear(4 * 7 * 7, 16), torch.nn.ReLU(),
+        torch.nn.Linear(16, 10),
+    )  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
-def small_resnets(monkeypatch):
-    """Stand in for the authors' networks, whose files are not here."""
+def small_networks(monkeypatch):
+    """Stand in for LeNets, and for the authors' networks, whose files are not here."""
     from farfield.reproduce import hein_models
 
     def read(request, name, trained=None):
@@ -161,6 +171,7 @@ def small_resnets(monkeypatch):
         return lambda x: x.flatten(1).to(weight) @ weight.T / 50
 
     monkeypatch.setattr(hein_models, "read_network", read)
+    monkeypatch.setattr(hein_models, "lenet", small_lenet)
 
 
 def global_states():

@@ -178,11 +178,13 @@ def read_pt2(path: str | os.PathLike[str]) -> tuple[Certificate, Verification]:
         raise InputError(f"the guard of {where!r} is damaged: {error}") from error
     certificate = Certificate.from_json(texts[0])
     covered = failing_as_damage(where, lambda: _covered(record, numbers.stored, certificate))
-    failing_as_damage(
-        where,
-        lambda: check_around(model, numbers, *_reference(covered, record)),
-    )
-    return certificate, verify(certificate, covered)
+    proof = failing_as_damage(where, lambda: verify(certificate, covered))
+    if proof:  # else there is no guard that its program could be
+        failing_as_damage(
+            where,
+            lambda: check_around(model, numbers, *_reference(covered, record)),
+        )
+    return certificate, proof
 
 
 def _covered(record: Pt2Record, stored: dict[str, Tensor], certificate: Certificate) -> Covered:

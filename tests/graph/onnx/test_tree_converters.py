@@ -101,13 +101,20 @@ def of_xgboost(x, y):
 
 def of_lightgbm(x, y):
     package = pytest.importorskip("lightgbm", reason="boosted trees to convert")
-    return package.LGBMClassifier(n_estimators=4, min_child_samples=3, verbose=-1).fit(x, y)
+    return package.LGBMClassifier(
+        n_estimators=4, num_leaves=7, min_child_samples=3, verbose=-1
+    ).fit(x, y)
 
 
 def of_categories(x, y):
     package = pytest.importorskip("lightgbm", reason="boosted trees to convert")
     model = package.LGBMClassifier(
-        n_estimators=4, min_child_samples=3, min_data_per_group=1, cat_smooth=0, verbose=-1
+        n_estimators=4,
+        num_leaves=7,
+        min_child_samples=3,
+        min_data_per_group=1,
+        cat_smooth=0,
+        verbose=-1,
     )
     return model.fit(x, y, categorical_feature=[0])
 

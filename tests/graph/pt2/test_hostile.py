@@ -41,11 +41,18 @@ def marker(tmp_path):
     assert not path.exists(), "something in the file was executed"
 
 
-@pytest.fixture
-def saved(tmp_path):
-    path = tmp_path / "model.pt2"
-    save(nn.Linear(2, 3), torch.zeros(2, 2), path)
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hostile") / "model.pt2"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        save(nn.Linear(2, 3), torch.zeros(2, 2), path)
     return path
+
+
+@pytest.fixture
+def saved(original, tmp_path):
+    return shutil.copy(original, tmp_path / "model.pt2")
 
 
 def add(path, name, data):
