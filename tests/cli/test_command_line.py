@@ -41,9 +41,6 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch):
     titles = ("One ReLU network", "Ensemble of ten", "RBF network", "One ReLU network, guarded")
     assert set(titles) < set(experiment.MODELS)
     monkeypatch.setattr(experiment, "MODELS", titles)
-    chosen = experiment.settings
-    few = {"directions": 24, "samples": 40}
-    monkeypatch.setattr(experiment, "settings", lambda *args: chosen(*args) | few)
     result = CliRunner().invoke(command, ["demo", "--out", str(tmp_path / "new"), "--seed", "1"])
     assert result.exit_code == 0, result.output
     picture = tmp_path / "new" / "far-field.png"
