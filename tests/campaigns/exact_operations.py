@@ -270,6 +270,12 @@ def evaluate(
     program: Program, constants: Mapping[str, Tensor], rows: Array, numbers: Numbers
 ) -> Array:
     """Run a traced program on rows of exact numbers."""
+    if program.per_row:
+        return np.stack([_run(program, constants, row, numbers) for row in rows])
+    return _run(program, constants, rows, numbers)
+
+
+def _run(program: Program, constants: Mapping[str, Tensor], rows: Array, numbers: Numbers) -> Array:
     environment: dict[str, Any] = {**constants, program.input: rows}
     for step in program.steps:
         args, kwargs = step.bind(environment)

@@ -52,6 +52,21 @@ def normed(x: Tensor) -> Tensor:
     return F.layer_norm(x, (WIDTH,))
 
 
+def recurrent(layer: Any, rows: int, states: int, width: int) -> Any:
+    """A layer of PyTorch's own, both ways over two steps, with the weights of two affine maps."""
+
+    def block(x: Tensor, f: nn.Linear, g: nn.Linear) -> Tensor:
+        into, back = f.weight[:rows], g.weight[:rows]
+        offsets = [f.bias[:rows], g.bias[:rows]]
+        forth = [into[:, :2], back[:, :width], *offsets]
+        forth += [into[:, 2:], back[:, 2 : 2 + width], *offsets]
+        rest = x.new_zeros(2, x.shape[0], width)
+        start = rest if states == 1 else (rest, rest)
+        return layer(tokens(x), start, forth, True, 1, 0.0, False, True, True)[0].flatten(1)
+
+    return block
+
+
 # What each does with a value and two affine maps.
 BLOCKS: dict[str, Any] = {
     "affine": lambda x, f, g: f(x),
@@ -90,6 +105,9 @@ BLOCKS: dict[str, Any] = {
     "attention": lambda x, f, g: F.scaled_dot_product_attention(
         tokens(f(x)), tokens(g(x)), tokens(x)
     ).flatten(1),
+    "lstm": recurrent(torch.lstm, 4, 2, 1),
+    "gru": recurrent(torch.gru, 3, 1, 1),
+    "rnn": recurrent(torch.rnn_relu, 1, 1, 1),
 }
 # These double orders: not too many of them in a row.
 DOUBLES = {"product", "square", "three"}
