@@ -132,3 +132,19 @@ def fnet_by_fft():
     """The same by complex numbers."""
     fourier = Apply(lambda x: torch.fft.fft2(x).real)
     return classified(nn.Sequential(Residual(fourier), nn.LayerNorm(6)), norm=False)
+
+
+@architecture(4, 4, 3)
+class GlobalFilter(nn.Module):
+    """Rao et al. 2021: every frequency of an image is scaled by a complex weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3, 3, 2))
+        self.norm, self.head = nn.LayerNorm(3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        frequencies = torch.fft.rfft2(self.norm(x), dim=(1, 2), norm="ortho")
+        scaled = frequencies * torch.view_as_complex(self.weight)
+        x = x + torch.fft.irfft2(scaled, s=(4, 4), dim=(1, 2), norm="ortho")
+        return self.head(F.gelu(x).mean((1, 2)))

@@ -16,6 +16,5 @@ NO_LIMIT = {
 # These have one.
 NOT_YET = {
     "Capsules": "no limit was found on 1 of 3 rays",
-    "fnet_by_fft": r"aten\._fft_c2c",
 }
 UNREAD = NO_LIMIT | NOT_YET

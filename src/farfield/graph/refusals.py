@@ -31,7 +31,7 @@ PRODUCT = f"a product of values that both depend on the input; {HAS_LIMIT}"
 KINDS: Mapping[str, tuple[str, ...]] = {
     NO_LIMIT: (
         *("sin", "cos", "tan", "floor", "ceil", "round", "trunc", "fix", "frac", "fmod"),
-        *("remainder", "floor_divide", "sinc", "_fft_r2c", "_fft_c2c", "_fft_c2r"),
+        *("remainder", "floor_divide", "sinc"),
     ),
     HAS_LIMIT: (
         *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal"),
@@ -42,6 +42,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         *("linalg_vector_norm", "norm", "cdist", "_cdist_forward", "linalg_cross", "addcmul"),
         *("addcdiv", "bilinear", "_trilinear", "cosine_similarity", "logaddexp", "embedding"),
         *("argmax", "argmin", "one_hot", "argsort", "gather", "searchsorted", "glu"),
+        *("_fft_r2c", "_fft_c2c", "_fft_c2r", "angle", "polar"),
     ),
     PIECEWISE: (
         *("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"),

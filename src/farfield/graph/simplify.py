@@ -1,6 +1,7 @@
 """From a traced program to the one that is analysed: same function, fewer kinds of step.
 
 * Steps that the output does not need are dropped.
+* Complex values become pairs of real ones.
 * Members that are stacked in front of the rows are stacked behind them.
 * Batch norm in evaluation mode becomes a scale and a shift, computed once in the analysis type.
 * Activations and norms that are written out are put together again; conversions between float
@@ -26,6 +27,7 @@ from torch import Tensor
 from farfield.errors import CaptureError
 from farfield.graph.affine import convert
 from farfield.graph.bins import read_bins
+from farfield.graph.complex_pairs import read_complex
 from farfield.graph.export import BATCH_NORMS
 from farfield.graph.heads import Head, Member, take_off
 from farfield.graph.looking_up import read_positions
@@ -62,7 +64,7 @@ def simplify(
         What was taken off, and the members that remain; one, unless the model is a mixture.
     """
     program = _prune(program.with_steps(tuple(map(_plain_arguments, program.steps))))
-    program = _fold_batch_norm(program)
+    program = _fold_batch_norm(read_complex(program))
     if rows:
         program = program.with_steps(tuple(_free_rows(s, rows) for s in program.steps))
     program = program.with_steps(tuple(map(_plain_softmax, program.steps)))
