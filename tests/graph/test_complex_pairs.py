@@ -63,6 +63,12 @@ def test_what_else_is_done_to_complex_numbers_is_refused_by_name():
         ff.capture(module, torch.zeros(1, 6))
 
 
+def test_rows_that_are_transformed_together_are_refused():
+    module = Inside(lambda x: fft.fft(x, dim=0).real)
+    with pytest.raises(ff.errors.CaptureError, match=r"aten\._fft_r2c"):
+        ff.capture(module, torch.randn(3, 6))
+
+
 @pytest.mark.parametrize("length", [1, 4, 5])
 def test_matrices_are_what_the_transforms_do(length):
     row = torch.randn(length, 2, dtype=torch.float64)

@@ -78,7 +78,8 @@ class _Writer:
             self.steps.append(step)
             return True
         begin = len(self.steps)
-        last = READERS[step.target](self, step) if step.target in READERS else None
+        known = step.target in READERS and not self.mixes_rows(step)
+        last = READERS[step.target](self, step) if known else None
         if last is None or step.shape is None:
             return False
         shape = step.shape
@@ -89,6 +90,11 @@ class _Writer:
         made = [replace(each, source=step.source) for each in self.steps[begin:]]
         self.steps[begin:] = [*made, alias]
         return True
+
+    def mixes_rows(self, step: Step) -> bool:
+        """Whether a step transforms the rows of a batch, however many these are."""
+        shape = self.shapes.get(step.args[0].name, ())
+        return step.target in TRANSFORMS and any(shape[dim] == FREE for dim in step.args[1])
 
     def write(self, target: Any, *args: Any) -> Ref:
         """Add a step."""
@@ -109,16 +115,16 @@ class _Writer:
         )
 
     def along(
-        self, value: Ref, shape: Sequence[int], dim: int, matrix: Ref, to: int | None = None
+        self, value: Ref, shape: Sequence[int], dim: int, matrix: Ref, real: bool = False
     ) -> Ref:
-        """Apply a matrix along one dimension of pairs; ``to`` is its length if that turns real."""
+        """Apply a matrix along one dimension of pairs; whether that makes them ``real``."""
         count = len(shape)
         order = [each for each in range(count) if each != dim]
         others = [shape[each] for each in order]
         moved = self.write(aten.permute.default, value, [*order, dim, count])
         flat = self.write(aten.view.default, moved, [*others, 2 * shape[dim]])
         made = self.write(aten.matmul.default, flat, matrix)
-        if to is not None:
+        if real:
             return self.write(aten.permute.default, made, _inverse([*order, dim]))
         parted = self.write(aten.view.default, made, [*others, shape[dim], 2])
         return self.write(aten.permute.default, parted, _inverse([*order, dim, count]))
@@ -171,7 +177,7 @@ def _from_frequencies(writer: _Writer, step: Step) -> Written:
     *others, last = dims
     value = writer.transform(value, shape, others, (normalization, False))
     matrix = writer.write(signal_matrix, shape[last], normalization, length)
-    return writer.along(value, shape, last, matrix, to=length)
+    return writer.along(value, shape, last, matrix, real=True)
 
 
 def _product(writer: _Writer, step: Step) -> Written:
@@ -225,6 +231,7 @@ def _size(writer: _Writer, step: Step) -> Written:
     return writer.write(aten.linalg_vector_norm.default, step.args[0], 2, [-1])
 
 
+TRANSFORMS = (aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default)
 MAKERS = (aten._fft_r2c.default, aten.view_as_complex.default)
 BACK = (aten._fft_c2r.default, aten.view_as_real.default, aten.abs.default)
 READERS: dict[Any, Callable[[_Writer, Step], Written]] = {
