@@ -44,7 +44,7 @@ class FarField:
         rays: The network, the origins and the directions, for what is computed on request.
         growth: ``(powers, instances, rays, classes)`` coefficients of the powers of ``t`` other
             than 1 that are positive, of networks that have any; else ``None``.
-        powers: Which powers these are, highest first.
+        powers: Which powers these are, highest first; 0 stands for the logarithm of ``t``.
         doubtful: ``(instances, rays)`` whether a growing coefficient that rounding alone may have
             made was taken for zero: exactly zero in most models, but not proven; else ``None``.
     """
@@ -107,7 +107,10 @@ class FarField:
 
     @property
     def order(self) -> Tensor:
-        """``(instances, rays)`` the power of ``t`` with which logits grow; 0: they converge."""
+        """``(instances, rays)`` the power of ``t`` with which logits grow.
+
+        0: they converge, or grow by a logarithm alone, which :attr:`powers` shows.
+        """
         order = (self.slope != 0).any(dim=-1).to(self.slope)
         for power, part in zip(
             self.powers, () if self.growth is None else self.growth, strict=True

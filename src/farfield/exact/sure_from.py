@@ -133,6 +133,9 @@ def _beyond(far: FarField, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         intercept = far.intercept - far.intercept.gather(-1, winner)
     else:
         slope, intercept = far.relative
+    if far.growth is not None:
+        # Higher powers, or lower ones, decide who loses: those that do not lead.
+        slope = torch.full_like(slope, -1.0)
     slope = slope.double().masked_fill(far.leading, 0.0)
     intercept = intercept.double().scatter(-1, winner, -torch.inf)
     gaps = slope * start[..., None] + intercept

@@ -82,7 +82,18 @@ class AtRest:
     curvature: float = float("inf")
 
 
-Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm | AtRest
+@dataclass(frozen=True, slots=True, eq=False)
+class BoxCox:
+    """``(x^e - 1) / e`` of positive values, ``log x`` where ``e`` is 0: Box and Cox 1964.
+
+    Attributes:
+        exponents: ``(columns,)`` one for each of the last dimension.
+    """
+
+    exponents: Tensor
+
+
+Growth = Product | Power | Normalisation | SharingOut | Exponential | Logarithm | AtRest | BoxCox
 
 
 def unused(operation: Any) -> AssertionError:

@@ -30,6 +30,7 @@ class RadialSums(RowFunction):
     """
 
     continuous = True
+    by_order = True
 
     def __init__(
         self, centres: Any, gamma: float, weight: Any, bias: Any, scale: Any = 1.0

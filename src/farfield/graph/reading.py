@@ -13,8 +13,8 @@ from torch import Tensor
 from farfield.errors import NotFollowed
 from farfield.graph.products import divide, multiply
 from farfield.graph.program import CodePlace, Program, Ref, Step
-from farfield.graph.rules import Pieces, RowFunction, Steps
-from farfield.graph.stepwise import apply_row, bend, fill_missing, take_steps
+from farfield.graph.rules import RULES, Pieces, RowFunction, Steps
+from farfield.graph.stepwise import apply_row, bend, box_cox, fill_missing, take_steps
 
 if TYPE_CHECKING:
     from farfield.graph.trees.ensemble import TreeEnsemble
@@ -100,6 +100,12 @@ class Writer:
         """What the program starts from."""
         return Wire("x", self.columns)
 
+    @property
+    def grows(self) -> bool:
+        """Whether anything written so far changes how fast values grow."""
+        kinds = (RULES[step.target].kind for step in self.steps if step.target in RULES)
+        return "growth" in kinds
+
     def constant(self, values: Any, dtype: Any = np.float64) -> Ref:
         """Keep an array of weights."""
         return self._keep(torch.from_numpy(np.array(values, dtype=dtype)))
@@ -168,6 +174,10 @@ class Writer:
     def take_steps(self, value: Wire, steps: Steps) -> Wire:
         """Apply piecewise-constant functions of single columns."""
         return self.step(take_steps, value, steps, width=len(steps))
+
+    def warp(self, value: Wire, exponents: Any, *, beyond: bool = False) -> Wire:
+        """Raise columns to powers as Box and Cox do, or one plus each of them."""
+        return self.step(box_cox, value, self.constant(exponents), beyond)
 
     def apply(self, value: Wire, function: RowFunction, width: int) -> Wire:
         """Apply a function of whole rows."""

@@ -267,11 +267,14 @@ class RowFunction:
         arrives: Whether :meth:`settles` is finite on every ray.
         continuous: Whether parts of a row that vanish far out change nothing: neither the function
             nor its limit jumps, and nothing multiplies them with what grows.
+        by_order: Whether a limit hangs only on which numbers grow, which fall, and which of them
+            faster than others: then they may do so by any power, or by a logarithm.
     """
 
     shares: bool = False
     arrives: bool = False
     continuous: bool = False
+    by_order: bool = False
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""
@@ -286,6 +289,14 @@ class RowFunction:
 
         Returns:
             ``(rays, m)``, NaN where there is none; ``None`` if it is not known.
+        """
+        return None
+
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor | None:
+        """``(rays,)`` whether parts that vanish far out change nothing; ``None`` if not known.
+
+        Asked of functions that are not ``continuous``, with what :meth:`limit` is given, rays
+        without any slope among it.
         """
         return None
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farfield.graph.growth import BoxCox
 from farfield.graph.rules import Affine, Domain, Pieces, RowFunction, Steps, V, rule
 
 
@@ -65,6 +66,28 @@ def bend(rows: Tensor, pieces: Pieces) -> Tensor:
 def _bend(domain: Domain[V], value: V, pieces: Pieces) -> V:
     """The piece that each value ends up in."""
     return domain.piecewise(value, pieces)
+
+
+def box_cox(rows: Tensor, exponents: Tensor, beyond: bool = False) -> Tensor:
+    """``(x^e - 1) / e``, or ``log x`` where ``e`` is 0, each column with its own exponent.
+
+    The same of ``1 + x`` where ``beyond`` is set.
+
+    >>> box_cox(torch.tensor([[4.0, 4.0]]), torch.tensor([0.5, 1.0])).tolist()
+    [[2.0, 3.0]]
+    """
+    logs = torch.log1p(rows) if beyond else torch.log(rows)
+    flat = exponents == 0
+    scale = exponents.masked_fill(flat, 1.0).to(rows)
+    return torch.where(flat, logs, torch.expm1(scale * logs) / scale)
+
+
+@rule(box_cox, kind="growth")
+def _box_cox(domain: Domain[V], value: V, exponents: Tensor, beyond: bool = False) -> V:
+    """A power or the logarithm of each column; of values that are positive far out."""
+    if beyond:
+        value = domain.affine(Affine(lambda rows: rows, offset=1.0, terms=1), value)
+    return domain.grow(BoxCox(exponents), value)
 
 
 def choose(mask: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:

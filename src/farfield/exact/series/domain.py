@@ -24,9 +24,12 @@ from torch import Tensor
 from farfield.errors import UnsupportedOperation
 from farfield.exact.germ import is_relu
 from farfield.exact.series.expansions import composed
+from farfield.exact.series.scales import is_odd
 from farfield.exact.series.value import (
     EXACT,
+    LOG,
     SAFETY,
+    Order,
     Series,
     beside,
     per_ray,
@@ -64,7 +67,7 @@ class SeriesDomain:
         """The input itself: a polynomial of degree one, without any rounding."""
         return self.polynomial({self.per: direction, 0: origin})
 
-    def polynomial(self, terms: Mapping[int, Tensor]) -> Series:
+    def polynomial(self, terms: Mapping[Order, Tensor]) -> Series:
         """A value that is known to every order, without any rounding."""
         first = next(iter(terms.values()))
         zero = self.like.new_zeros(self.rays)
@@ -131,7 +134,7 @@ class SeriesDomain:
         self,
         operation: Affine,
         values: Sequence[Series],
-        order: int,
+        order: Order,
         gain: Tensor | None,
         result: Tensor,
     ) -> Tensor:
@@ -254,8 +257,9 @@ class SeriesDomain:
         bottom = torch.where(at_rest & (bottom > 0), bottom.clamp(min=1.0), bottom)
         if at_rest.any():
             bottom = self._cut(bottom, value, rest, curve)
-        if not curve.flat:
-            bottom = torch.where(moved, bottom.clamp(min=0.0), bottom)
+        # What grows by a logarithm comes to an asymptote by some power at best.
+        slow = moved & (not curve.flat or LOG in value.terms)
+        bottom = torch.where(slow, bottom.clamp(min=0.0), bottom)
         noise = {order: value.noise_of(order) for order in terms}
         steep = per_ray(torch.where(rest, self.number(curve.lipschitz), slope))
         noise[0] = noise[0] * steep.square().mean(dim=1).sqrt()
@@ -278,7 +282,9 @@ class SeriesDomain:
             if order < 0:
                 falls |= (part != 0) & rest
         falling = per_ray(falls).any(dim=1)
-        bottom = torch.where(falling, bottom.clamp(min=float(self.floor)), bottom)
+        # Taylor series are taken in whole orders alone.
+        lowest = 0.0 if is_odd(value) else float(self.floor)
+        bottom = torch.where(falling, bottom.clamp(min=lowest), bottom)
         for kink in curve.kinks:
             met = per_ray(rest & (value.term(0) == kink)).any(dim=1)
             met &= falling | torch.isfinite(value.bottom)
@@ -293,11 +299,19 @@ class SeriesDomain:
         below = steps.intervals(torch.where(motion == 0, at, ends))
         above = steps.intervals(torch.where(motion == 0, _next(at), ends))
         tie, side = below != above, _side(columns)
+        self._doubt_steps(columns, steps, motion == 0)
         self._mark(columns, tie & (side == 0))
         # Below what is known nothing tells on which interval a value at rest lies.
         self.lacking |= per_ray(motion == 0).any(dim=1) & (columns.bottom > 0)
         places = torch.where(tie & (side > 0), above, below)
         return self.polynomial({0: steps.heights(places).to(self.like)})
+
+    def _doubt_steps(self, columns: Series, steps: Steps, rest: Tensor) -> None:
+        """Mark rays on which rounding says on which interval a value comes to rest."""
+        at = columns.term(0).double()
+        apart = SAFETY * beside(columns.noise_of(0), at).double()
+        low, high = (steps.intervals(at + sign * apart) for sign in (-1, 1))
+        self.doubtful |= per_ray((low != high) & rest & (apart > 0)).any(dim=1)
 
     def choice(self, mask: Series, yes: Series, no: Series) -> Series:
         """Take the value that a mask says."""
@@ -305,18 +319,16 @@ class SeriesDomain:
 
     def row_function(self, value: Series, function: RowFunction) -> Series:
         """Take the limit of rows that move, the function of those at rest."""
-        if any(order > 0 and order != self.per for order in value.terms):
-            raise UnsupportedOperation(
-                f"{type(function).__name__} has no known limit of values that grow by another "
-                "power than t"
-            )
-        if not function.continuous and bool(_coming_to_rest(value).any()):
-            raise UnsupportedOperation(
-                f"{type(function).__name__} may jump where a row comes to rest, and from which "
-                "side it comes there is not followed"
-            )
         self.lacking |= value.bottom > 0
-        slope, intercept = value.term(self.per), value.term(0)
+        slope, intercept = self._growth(value, function), value.term(0)
+        if not function.continuous and bool((rests := _coming_to_rest(value)).any()):
+            steady = function.steady(slope, intercept)
+            if steady is None:
+                raise UnsupportedOperation(
+                    f"{type(function).__name__} may jump where a row comes to rest, and from which "
+                    "side it comes there is not followed"
+                )
+            self.undecided |= rests & ~steady
         moving = (slope != 0).any(dim=1)
         found = function(torch.where(moving[:, None], 0.0, intercept))
         if bool(moving.any()):
@@ -330,6 +342,30 @@ class SeriesDomain:
         known = torch.where(moving | torch.isfinite(value.bottom), 0.0, made.bottom)
         return Series(made.shape, made.terms, made.noise, known, value.loose)
 
+    def _growth(self, value: Series, function: RowFunction) -> Tensor:
+        """How fast numbers grow; by ranks, where it is not by ``t`` alone, if these suffice."""
+        orders = [order for order in value.orders if order > 0]
+        if all(order == self.per for order in orders):
+            return value.term(self.per)
+        if not function.by_order:
+            raise UnsupportedOperation(
+                f"{type(function).__name__} has no known limit of values that grow by another "
+                "power than t"
+            )
+        return self._ranks(value, orders)
+
+    def _ranks(self, value: Series, orders: Sequence[Order]) -> Tensor:
+        """How many numbers of its row each outgrows, minus those that outgrow it; 0 at rest."""
+        ahead = value.new_zeros((*value.shape, value.shape[1] + 1))
+        for order in orders:
+            part = torch.nn.functional.pad(value.terms[order], (0, 1))
+            gap = part[:, :-1, None] - part[:, None, :]
+            gap = self.without_noise(gap, value.noise_of(order))
+            ahead = torch.where(ahead == 0, torch.sign(gap), ahead)
+        ranks = ahead.sum(dim=2)
+        # The last column is zero itself: its rank is where numbers rest.
+        return ranks + ahead[:, :, -1].sum(dim=1, keepdim=True)
+
     def grow(self, operation: Growth, *values: Series) -> Series:
         """What changes growth has a module of its own."""
         from farfield.exact.series.growing import grown
@@ -341,7 +377,7 @@ class SeriesDomain:
         return value if isinstance(value, Tensor) else self.like.new_tensor(float(value))
 
 
-def _applied(operation: Affine, values: Sequence[Series], order: int) -> Tensor:
+def _applied(operation: Affine, values: Sequence[Series], order: Order) -> Tensor:
     """One order behind a map; adding nothing is left out."""
     if operation.adds and values[0].shape == values[1].shape:
         first, second = (value.terms.get(order) for value in values)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from farfield.errors import UndecidedLimit
 from farfield.exact.far_field import FarField
+from farfield.exact.series.value import LOG
 from farfield.exact.series.walk import Grown, leaders, walk_series
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import InstanceGroup, Network, chunks
@@ -52,7 +53,7 @@ def series_far_field(
     for each in (far.certified, far.reach_bounds, far.relative):
         if each is not None:
             each.zero_()
-        _look_again(far, network, doubtful, higher)
+    _look_again(far, network, doubtful, higher)
     if undecided == "raise" and bool(far.undecided.any()):
         _raise(far.undecided)
     powers = sorted(higher, reverse=True)
@@ -103,8 +104,8 @@ def _store(
     far.intercept[member, part], far.leading[member, part] = intercept, leading
     doubtful[member, part] = grown.doubtful | close
     far.undecided[member, part] = grown.undecided
-    for place, coefficients in enumerate(growth):
-        power = Fraction(len(growth) - place, grown.per)
+    for order, coefficients in zip(grown.orders, growth, strict=True):
+        power = Fraction(0) if order == LOG else Fraction(order) / grown.per
         if power == 1:
             far.slope[member, part] = coefficients
         elif bool((coefficients != 0).any()):
@@ -142,7 +143,8 @@ def _off(
     """``(instances, rays)`` by how much logits differ from their series at one place."""
     series = far.slope[:, part] * t
     for power, coefficients in higher.items():
-        series = series + coefficients[:, part] * t ** float(power)
+        scale = t ** float(power) if power else math.log(t)
+        series = series + coefficients[:, part] * scale
     outputs = network.outputs(origin + t * direction)
     limit = far.intercept[:, part] if far.shares is None else far.shares[:, part]
     gap = (outputs - (series + limit)).abs().amax(dim=-1)

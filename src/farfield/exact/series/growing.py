@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
-from farfield.exact.series.expansions import composed, exponential, logarithm, power, times
-from farfield.exact.series.value import EXACT, SAFETY, Series, beside, per_ray, typical
+from farfield.exact.series.expansions import composed, exponential, power, times
+from farfield.exact.series.scales import refuse_odd, warped
+from farfield.exact.series.value import EXACT, SAFETY, Order, Series, beside, per_ray, typical
 from farfield.graph.growth import (
     AtRest,
+    BoxCox,
     Exponential,
     Growth,
     Logarithm,
@@ -49,6 +51,8 @@ NONE = -(10**6)
 
 def grown(domain: SeriesDomain, operation: Growth, *values: Series) -> Series:
     """Apply an operation."""
+    if not (isinstance(operation, Product) or _is_whole(operation)):
+        refuse_odd(values[0], type(operation).__name__.lower())
     match operation:
         case Product():
             return multiplied(domain, operation, *values)
@@ -61,15 +65,24 @@ def grown(domain: SeriesDomain, operation: Growth, *values: Series) -> Series:
         case Exponential():
             return exponentiated(domain, *values)
         case Logarithm():
-            return logged(domain, *values)
+            return warped(domain, torch.zeros((), dtype=torch.float64), *values)
         case AtRest():
             return resting(domain, operation, *values)
+        case BoxCox():
+            return warped(domain, operation.exponents, *values)
+
+
+def _is_whole(operation: Growth) -> bool:
+    """Whether this is a product of a value with itself."""
+    if not isinstance(operation, Power):
+        return False
+    return operation.exponent.denominator == 1 and operation.exponent > 0
 
 
 def multiplied(domain: SeriesDomain, operation: Product, one: Series, other: Series) -> Series:
     """The Cauchy product; orders below the floor are left out, and said to be."""
-    terms: dict[int, Tensor] = {}
-    noise: dict[int, Tensor] = {}
+    terms: dict[Order, Tensor] = {}
+    noise: dict[Order, Tensor] = {}
     sizes = [{o: typical(part) for o, part in each.terms.items()} for each in (one, other)]
     growth = math.sqrt(operation.terms)
     cut = False
@@ -98,13 +111,13 @@ def multiplied(domain: SeriesDomain, operation: Product, one: Series, other: Ser
 
 def _known_product(one: Series, other: Series) -> Tensor:
     """Down to which order a product is known; a factor that is exactly zero leaves nothing open."""
-    return torch.maximum(one.degree() + other.bottom, other.degree() + one.bottom)
+    return torch.maximum(one.degree() + other.bottom, other.degree() + one.bottom).ceil()
 
 
 def settled(
     domain: SeriesDomain,
-    terms: dict[int, Tensor],
-    noise: dict[int, Tensor],
+    terms: dict[Order, Tensor],
+    noise: dict[Order, Tensor],
     bottom: Tensor,
     loose: Tensor,
 ) -> Series:
@@ -338,27 +351,6 @@ def exponentiated(domain: SeriesDomain, value: Series) -> Series:
     noise = {order: value.noise_of(order) * typical(found[0]) for order in terms}
     noise[0] = noise[0] + domain.unit * typical(found[0])
     return Series(value.shape, terms, noise, bottom, (value.loose & any_rest) | moves)
-
-
-def logged(domain: SeriesDomain, value: Series) -> Series:
-    """``log`` of values at rest; what grows or falls would bring ``log t``."""
-    order, zero = leading_order(domain, value)
-    met = per_ray(zero).any(dim=1)
-    domain.lacking |= met & torch.isfinite(value.bottom)
-    if bool(((order != 0) & ~zero).any()) or bool((met & ~torch.isfinite(value.bottom)).any()):
-        raise UnsupportedOperation(
-            "log of a value that grows or vanishes brings in log t, which is no power of t; such "
-            "growth is not followed"
-        )
-    series = [value.term(-place) for place in range(1 - domain.floor)]
-    series[0] = series[0].masked_fill(zero, 1.0)
-    if bool((series[0] < 0).any()):
-        raise UnsupportedOperation("log of a value that is negative far out is no number")
-    terms = {-place: part for place, part in enumerate(logarithm(series))}
-    relative = beside(value.noise_of(0), series[0]) / series[0]
-    noise = {each: typical(relative) + domain.unit for each in terms}
-    always = torch.ones_like(value.loose)
-    return Series(value.shape, terms, noise, _function_bottom(domain, value, always), value.loose)
 
 
 def resting(domain: SeriesDomain, operation: AtRest, value: Series) -> Series:

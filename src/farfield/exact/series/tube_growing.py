@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from farfield.errors import UnsupportedOperation
 from farfield.exact.bounded import ROUNDOFF
 from farfield.exact.series.growing import NONE, FinerOrders
 from farfield.exact.series.taylor import (
@@ -26,6 +27,7 @@ from farfield.exact.series.taylor import (
 from farfield.exact.series.tube import Ball, Balls, Frame, Tube, added, growing
 from farfield.graph.growth import (
     AtRest,
+    BoxCox,
     Exponential,
     Growth,
     Logarithm,
@@ -61,6 +63,8 @@ def grown(domain: TubeDomain, operation: Growth, *values: Tube) -> Tube:
             return logged(domain, *values)
         case AtRest():
             return resting(domain, operation, *values)
+        case BoxCox():
+            raise UnsupportedOperation("powers and logarithms of columns have no bounds here")
 
 
 def logged(domain: TubeDomain, value: Tube) -> Tube:

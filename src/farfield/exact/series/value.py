@@ -3,6 +3,9 @@
 Along a ray a value is ``c_m t^m + c_{m-1} t^{m-1} + ... + c_p t^p`` and a rest that is smaller than
 its last power, up to parts that fall faster than any power. Order is lexicographic: the highest
 order in which two values differ says which is larger for all large ``t``.
+
+Orders are whole numbers, but for what powers with other exponents and logarithms bring in: these
+have fractions, exactly, and :data:`LOG`, which is above zero and below every power.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -17,6 +21,9 @@ from torch import Tensor
 # Numbers below this many times their likely rounding error are taken for zero, and said to be.
 SAFETY = 16.0
 EXACT = -math.inf
+Order = int | Fraction
+# The order of ``log t``: positive, and smaller than any difference of sums of floats.
+LOG = Fraction(1, 2**1100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +39,8 @@ class Series:
     """
 
     shape: torch.Size
-    terms: Mapping[int, Tensor]
-    noise: Mapping[int, Tensor]
+    terms: Mapping[Order, Tensor]
+    noise: Mapping[Order, Tensor]
     bottom: Tensor
     loose: Tensor
 
@@ -42,7 +49,7 @@ class Series:
         known = float(self.bottom.max())
         if any(order < known for order in self.terms):
             terms = {
-                order: part.masked_fill(beside(self.bottom, part) > order, 0.0)
+                order: part.masked_fill(beside(self.bottom, part) > float(order), 0.0)
                 for order, part in self.terms.items()
             }
             object.__setattr__(self, "terms", terms)
@@ -57,16 +64,16 @@ class Series:
         return self.bottom.new_zeros(shape)
 
     @property
-    def orders(self) -> list[int]:
+    def orders(self) -> list[Order]:
         """The orders that are there, highest first."""
         return sorted(self.terms, reverse=True)
 
-    def term(self, order: int) -> Tensor:
+    def term(self, order: Order) -> Tensor:
         """The coefficients of an order, perhaps zero."""
         found = self.terms.get(order)
         return self.new_zeros(tuple(self.shape)) if found is None else found
 
-    def noise_of(self, order: int) -> Tensor:
+    def noise_of(self, order: Order) -> Tensor:
         """The likely rounding error of an order, ``(rays,)``."""
         found = self.noise.get(order)
         return torch.zeros_like(self.bottom) if found is None else found
@@ -97,7 +104,7 @@ class Series:
             found = torch.where(some, float(order), found)
         return found
 
-    def times(self, factor: Tensor) -> dict[int, Tensor]:
+    def times(self, factor: Tensor) -> dict[Order, Tensor]:
         """All coefficients times a factor."""
         return {order: part * factor for order, part in self.terms.items()}
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from farfield.errors import NumericalOverflow
 from farfield.exact.series.domain import SeriesDomain
 from farfield.exact.series.growing import FinerOrders
-from farfield.exact.series.value import SAFETY, Series
+from farfield.exact.series.value import SAFETY, Order, Series
 from farfield.graph.network import InstanceGroup
 from farfield.graph.program import Program, Step, walk
 from farfield.graph.rules import RULES
@@ -31,7 +31,8 @@ class Grown(NamedTuple):
 
     Attributes:
         per: How many orders a power of ``t`` is worth.
-        growth: ``(orders, rays, outputs)`` the coefficients of the highest orders down to 1.
+        orders: Those above 0 that there are, highest first.
+        growth: ``(orders, rays, outputs)`` their coefficients.
         intercept: ``(rays, outputs)`` those of order 0.
         noise: ``(orders, rays)`` how large their rounding errors may well be.
         doubtful: ``(rays,)`` whether a coefficient was taken for zero that may not be.
@@ -39,6 +40,7 @@ class Grown(NamedTuple):
     """
 
     per: int
+    orders: tuple[Order, ...]
     growth: Tensor
     intercept: Tensor
     noise: Tensor
@@ -114,13 +116,13 @@ def _read(domain: SeriesDomain, out: Series) -> Grown:
     def flat(values: Tensor) -> Tensor:
         return values.reshape(domain.rays, -1)
 
-    top = max((order for order in out.orders if order > 0), default=0)
-    kept = range(top, 0, -1)
+    kept = tuple(order for order in out.orders if order > 0)
     empty = flat(out.term(0))
     growth = [flat(out.term(order)) for order in kept]
     noise = [out.noise_of(order) for order in kept]
     return Grown(
         domain.per,
+        kept,
         torch.stack(growth) if growth else empty.new_zeros(0, *empty.shape),
         empty,
         torch.stack(noise) if noise else empty.new_zeros(0, domain.rays),
@@ -132,6 +134,7 @@ def _read(domain: SeriesDomain, out: Series) -> Grown:
 def _rows(grown: Grown, where: Tensor) -> Grown:
     return Grown(
         grown.per,
+        grown.orders,
         grown.growth[:, where],
         grown.intercept[where],
         grown.noise[:, where],
@@ -144,10 +147,11 @@ def _together(rays: int, parts: list[tuple[Tensor, Grown]]) -> Grown:
     """Put rays that were walked with different numbers of orders together again."""
     if len(parts) == 1:
         return parts[0][1]
-    top = max(len(part.growth) for _, part in parts)
-    first = parts[0][1]
+    orders = sorted({order for _, part in parts for order in part.orders}, reverse=True)
+    first, top = parts[0][1], len(orders)
     whole = Grown(
         first.per,
+        tuple(orders),
         first.growth.new_zeros(top, rays, first.intercept.shape[1]),
         first.intercept.new_zeros(rays, first.intercept.shape[1]),
         first.noise.new_zeros(top, rays),
@@ -155,9 +159,13 @@ def _together(rays: int, parts: list[tuple[Tensor, Grown]]) -> Grown:
         first.undecided.new_zeros(rays),
     )
     for where, part in parts:
-        missing = top - len(part.growth)
         whole.intercept[where] = part.intercept
-        whole.growth[missing:, where], whole.noise[missing:, where] = part.growth, part.noise
+        for place, order in enumerate(part.orders):
+            into = orders.index(order)
+            whole.growth[into, where], whole.noise[into, where] = (
+                part.growth[place],
+                part.noise[place],
+            )
         whole.doubtful[where], whole.undecided[where] = part.doubtful, part.undecided
     return whole
 

@@ -24,6 +24,7 @@ import farfield.graph.scikit.networks
 import farfield.graph.scikit.pairs
 import farfield.graph.scikit.pipelines
 import farfield.graph.scikit.polynomials
+import farfield.graph.scikit.powers
 import farfield.graph.scikit.support_vectors
 import farfield.graph.scikit.trees  # noqa: F401 - importing registers the readers
 from farfield.errors import CaptureError, NotFollowed

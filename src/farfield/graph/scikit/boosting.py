@@ -27,6 +27,8 @@ SMALLEST = float(np.finfo(np.float64).eps)
 class LogOdds(RowFunction):
     """Logits of probabilities kept away from 0 and 1: of two classes one, of more one each."""
 
+    continuous = True
+
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""
         kept = rows.clamp(SMALLEST, 1 - SMALLEST)

@@ -36,6 +36,8 @@ class Interpolation(RowFunction):
     """
 
     arrives = True
+    continuous = True
+    by_order = True
 
     def __init__(self, at: Any, heights: Any) -> None:
         self.at, self.heights = (np.array(each, dtype=np.float64) for each in (at, heights))
@@ -71,6 +73,8 @@ class Interpolation(RowFunction):
 
 class Tempered(RowFunction):
     """The softmax of the logarithms of probabilities, times a number. Asked at rest alone."""
+
+    continuous = True
 
     def __init__(self, factor: float) -> None:
         self.factor = factor

@@ -17,6 +17,8 @@ from farfield.graph.rules import RowFunction
 
 # No pairwise probability comes closer to 0 or 1 than this.
 SMALLEST = 1e-7
+# How far beside a place its neighbours are asked, and by how much they may differ from one another.
+BESIDE, JUMP = 1e-9, 1e-6
 
 
 class PairwiseCoupling(RowFunction):
@@ -29,6 +31,8 @@ class PairwiseCoupling(RowFunction):
         offsets: ``(pairs,)``.
         classes: How many classes there are.
     """
+
+    by_order = True
 
     def __init__(self, slopes: Any, offsets: Any, classes: int) -> None:
         self.slopes = torch.from_numpy(np.array(slopes, dtype=np.float64))
@@ -46,6 +50,12 @@ class PairwiseCoupling(RowFunction):
         motion = slope.double() * self.slopes
         ends = torch.where(motion > 0, 0.0, torch.where(motion < 0, 1.0, torch.sigmoid(-exponent)))
         return self._coupled(ends).to(slope)
+
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Where the iteration takes as many steps just beside: it jumps where these change."""
+        apart = BESIDE * (1 + intercept.abs())
+        below, above = (self.limit(slope, intercept + sign * apart) for sign in (-1, 1))
+        return (above - below).abs().amax(dim=1) <= JUMP
 
     def _coupled(self, pairs: Tensor) -> Tensor:
         """Couple ``(rows, pairs)`` probabilities of the first of each pair."""

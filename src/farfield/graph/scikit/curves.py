@@ -98,15 +98,7 @@ def _binary(writer: Writer, table: Table, model: Any) -> Table:
     return Table(value, tuple(InputColumn(name) for name in table.names))
 
 
-FUNCTIONS: dict[Any, Any] = {
-    np.abs: aten.abs.default,
-    np.negative: aten.neg.default,
-    np.square: aten.square.default,
-    np.tanh: aten.tanh.default,
-}
-GROWTH = "its values grow by another power than the input, which has no germ here yet"
 REFUSED = {
-    "PowerTransformer": f"{GROWTH}; use QuantileTransformer, StandardScaler or KBinsDiscretizer.",
     "KernelPCA": "kernels of it are not followed; use PCA.",
     "Nystroem": "kernels of it are not followed; use SVC or GaussianProcessClassifier.",
     "RBFSampler": "cosines have no limit; use SVC or GaussianProcessClassifier.",
@@ -114,23 +106,6 @@ REFUSED = {
     "TfidfVectorizer": "text is no table; take a model of columns.",
     "HashingVectorizer": "text is no table; take a model of columns.",
 }
-
-
-@transformer("FunctionTransformer")
-def _function(writer: Writer, table: Table, model: Any) -> Table:
-    """A known function of single numbers."""
-    if model.func is None:
-        return Table(table.held, table.columns)
-    name = getattr(model.func, "__name__", repr(model.func))
-    if model.kw_args or model.func not in FUNCTIONS:
-        help_ = (
-            f"{GROWTH}; use KBinsDiscretizer or QuantileTransformer"
-            if name in ("log1p", "sqrt", "log", "exp", "cbrt", "expm1")
-            else "known are None, numpy.abs, numpy.negative, numpy.square and numpy.tanh"
-        )
-        raise NotFollowed(f"FunctionTransformer applies {name}: {help_}.")
-    value = writer.step(FUNCTIONS[model.func], table.value)
-    return Table(value, table.columns)
 
 
 @transformer(*REFUSED)

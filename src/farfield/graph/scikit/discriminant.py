@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from farfield.errors import NotFollowed
-from farfield.graph.reading import Writer
+from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.leading import PolynomialSoftmax, Row
 from farfield.graph.scikit.registry import ClassScores, Table, classifier
+
+aten = torch.ops.aten
 
 
 class Quadratics(PolynomialSoftmax):
@@ -124,6 +126,18 @@ def _logarithms(priors: Any) -> Any:
     return np.log(priors)
 
 
+def _squares(
+    writer: Writer, value: Wire, means: Any, matrices: Sequence[Any], offsets: Any
+) -> ClassScores:
+    """The same logits step by step, of columns that do not grow like ``t`` themselves."""
+    logits = []
+    for mean, matrix, offset in zip(means, matrices, offsets, strict=True):
+        apart = writer.linear(writer.shift(value, -mean), matrix.T)
+        squares = writer.step(aten.square.default, apart)
+        logits.append(writer.linear(squares, np.full((1, squares.width), -0.5), [offset]))
+    return ClassScores(writer.concatenate(*logits), "softmax")
+
+
 @classifier("QuadraticDiscriminantAnalysis")
 def _quadratic(writer: Writer, table: Table, model: Any) -> ClassScores:
     matrices = [
@@ -132,6 +146,8 @@ def _quadratic(writer: Writer, table: Table, model: Any) -> ClassScores:
     ]
     spread = np.array([np.log(scaling).sum() for scaling in model.scalings_])
     offsets = _logarithms(model.priors_) - 0.5 * spread
+    if writer.grows:
+        return _squares(writer, table.value, model.means_, matrices, offsets)
     function = Quadratics(model.means_, matrices, offsets)
     return ClassScores(writer.apply(table.value, function, len(offsets)), "identity")
 
@@ -140,5 +156,8 @@ def _quadratic(writer: Writer, table: Table, model: Any) -> ClassScores:
 def _gaussian(writer: Writer, table: Table, model: Any) -> ClassScores:
     spread = np.log(2.0 * np.pi * model.var_).sum(axis=1)
     offsets = _logarithms(model.class_prior_) - 0.5 * spread
+    if writer.grows:
+        matrices = [np.diag(width**-0.5) for width in model.var_]
+        return _squares(writer, table.value, model.theta_, matrices, offsets)
     function = SeparateQuadratics(model.theta_, model.var_, offsets)
     return ClassScores(writer.apply(table.value, function, len(offsets)), "identity")

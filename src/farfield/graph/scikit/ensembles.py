@@ -197,6 +197,10 @@ class Shares(RowFunction):
         total = rows.sum(dim=-1, keepdim=True)
         return torch.where(total == 0, rows, rows / total)
 
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Everywhere but at zero."""
+        return (slope == 0).all(dim=-1) & (intercept.sum(dim=-1) > 0)
+
 
 SHARES = Shares()
 

@@ -14,6 +14,8 @@ from farfield.graph.rules import RowFunction
 from farfield.graph.scikit.registry import takes_gaps
 
 Floats = NDArray[np.float64]
+# How far beside a place its neighbours are asked, and by how much they may differ from one another.
+BESIDE, JUMP = 1e-9, 1e-5
 
 
 def unnamed(model: Any) -> Any:
@@ -64,6 +66,7 @@ class FlatCurves(RowFunction):
     """
 
     arrives = True
+    by_order = True
 
     def __init__(self, model: Any, low: Any, high: Any) -> None:
         self.model = unnamed(model)
@@ -79,6 +82,12 @@ class FlatCurves(RowFunction):
         beyond = (self.high - self.low).abs() + 1.0
         ends = torch.where(slope > 0, self.high + beyond, self.low - beyond).to(intercept)
         return self(torch.where(slope == 0, intercept, ends))
+
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Where a curve does not rise at once: it may jump between two places."""
+        apart = BESIDE * (1 + intercept.abs())
+        below, above = (self.limit(slope, intercept + sign * apart) for sign in (-1, 1))
+        return (above - below).abs().amax(dim=1) <= JUMP
 
     def settles(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """The last column to cross its end."""

@@ -92,6 +92,7 @@ class LaplaceProcess(RowFunction):
     """
 
     continuous = True
+    by_order = True
 
     def __init__(self, model: Any) -> None:
         from sklearn.gaussian_process._gpc import COEFS, LAMBDAS

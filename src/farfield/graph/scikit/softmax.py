@@ -12,6 +12,7 @@ class Softmax(RowFunction):
     """Probabilities of logits; of one logit ``f``, those of ``(0, f)`` are two columns."""
 
     continuous = True
+    by_order = True
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""
@@ -43,6 +44,10 @@ class Normalised(RowFunction):
         """Evaluate."""
         total = rows.sum(dim=-1, keepdim=True)
         return torch.where(total == 0, 1.0 / rows.shape[-1], rows / total)
+
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Everywhere but at zero."""
+        return (slope == 0).all(dim=-1) & (intercept.sum(dim=-1) > 0)
 
     @property
     def error(self) -> float:
