@@ -320,5 +320,11 @@ REWRITTEN = {
     aten.t.default: aten.matmul.default,
 }
 # Operations that readers of classical models write; no module can be traced to them. They are
-# tested in tests/exact/test_steps.py.
-WRITTEN = {stepwise.take_steps, stepwise.apply_row, stepwise.fill_missing}
+# tested in tests/exact/test_steps.py, and in tests/exact/series/test_scales.py.
+WRITTEN = {
+    stepwise.take_steps,
+    stepwise.apply_row,
+    stepwise.fill_missing,
+    stepwise.box_cox,
+    stepwise.numpy_function,
+}

@@ -5,6 +5,8 @@ number falls like ``1 / t``, until rounding, which is a share of the largest num
 takes over.
 """
 
+import math
+
 import torch
 
 FIRST, *LATER = (1e6, 1e9, 1e12)
@@ -39,6 +41,9 @@ def _off(network, module, far, origins, directions, t):
     with torch.no_grad():
         outputs = module(origins + t * directions)
     left = (shares(network, outputs) - far.probabilities.mean(dim=0)).abs()
+    if 0.0 in far.powers:
+        # Logits that grow by a logarithm: shares fall by small powers, logits show it sooner.
+        left = torch.zeros_like(left)
     return (left, ROUNDING * HIDDEN * t), _logits_off(network, far, outputs, t)
 
 
@@ -57,6 +62,7 @@ def _logits_off(network, far, outputs, t):
     logits = network.as_classes(outputs[None])[0]
     orders = [far.intercept[0], far.slope[0] * t]
     if far.growth is not None:
-        orders += [part[0] * t**power for part, power in zip(far.growth, far.powers, strict=True)]
+        scales = [t**power if power else math.log(t) for power in far.powers]
+        orders += [part[0] * scale for part, scale in zip(far.growth, scales, strict=True)]
     size = max(float(part.abs().max()) for part in orders)
     return (logits - sum(orders)).abs(), ROUNDING * (size + HIDDEN * t)

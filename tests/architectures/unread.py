@@ -3,14 +3,12 @@
 Whatever can be read one day fails its test here, and its line goes.
 """
 
-# These have no limit in powers of ``t``: waves and logarithms of values that grow, and quotients by
-# what vanishes faster than any power.
+# These have no limit: waves of values that grow, and quotients by what vanishes faster than any
+# power.
 NO_LIMIT = {
     "siren": r"aten\.sin",
     "PeriodicEmbedding": r"aten\.(sin|cos)",
     "RandomFeatures": r"aten\.cos",
-    "LogScaled": "log of a value that grows",
-    "Evidential": "log of a value that grows",
     "GeneralisedOdin": "no limit was found on 2 of 3 rays",
 }
 # These have one.

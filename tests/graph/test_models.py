@@ -8,13 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from sklearn.decomposition import PCA
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
-    PowerTransformer,
     RobustScaler,
     StandardScaler,
 )
@@ -227,9 +227,9 @@ def test_scikit_refusals():
     perceptron = MLPClassifier((3,), max_iter=300, random_state=0, tol=1e-2)
     with pytest.raises(CaptureError, match="not fitted"):
         ff.capture(perceptron)
-    power = make_pipeline(PowerTransformer(), MinMaxScaler(), clone_of(perceptron)).fit(x, y)
-    with pytest.raises(CaptureError, match=r"powertransformer \(PowerTransformer\)"):
-        ff.capture(power)
+    waves = make_pipeline(RBFSampler(), MinMaxScaler(), clone_of(perceptron)).fit(x, y)
+    with pytest.raises(CaptureError, match=r"rbfsampler \(RBFSampler\)"):
+        ff.capture(waves)
     many = clone_of(perceptron).fit(x, np.eye(3, dtype=int)[y])
     with pytest.raises(CaptureError, match="multi-label"):
         ff.capture(many)
@@ -269,7 +269,7 @@ def test_every_gap_is_listed_at_once_with_its_place():
     [
         KNeighborsClassifier(metric="manhattan"),
         object(),
-        make_pipeline(PowerTransformer(), KNeighborsClassifier()),
+        make_pipeline(RBFSampler(), KNeighborsClassifier()),
     ],
     ids=["neighbours", "object", "pipeline"],
 )

@@ -112,7 +112,7 @@ def test_a_saved_file_is_the_module_to_the_bit(start, tmp_path):
 
 def test_every_operation_in_the_table_has_a_case():
     assert set(RULES) == set(CASES) | WRITTEN | set(GROWN)
-    assert {target for target in RULES if RULES[target].kind == "growth"} == set(GROWN)
+    assert {target for target in RULES if RULES[target].kind == "growth"} - WRITTEN == set(GROWN)
 
 
 def test_rules_page_is_up_to_date():

@@ -15,13 +15,14 @@ from torch import nn
 from farfield.audit.evaluators import black_box, can_be_asked, own_imputation, told
 from farfield.audit.fields.kinds import Task
 from farfield.audit.models import LoadedModel, call_factories, load_model
-from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns, with_spaces
+from farfield.audit.raw_columns import behind_one_hot, coded_columns, refusing_columns, with_model
 from farfield.data import Expected, Impute, Source, open_data
 from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.exact import at_infinity
 from farfield.exact.series.walk import grows
 from farfield.graph.network import Network
 from farfield.graph.onnx.reader import TAKES_MISSING
+from farfield.graph.reading import InputColumn
 from farfield.graph.skorch import is_skorch
 
 Evidence = Literal["auto", "exact", "sampled"]
@@ -81,7 +82,7 @@ def open_both(
     if isinstance(model, str) and made is not model:
         loaded = replace(loaded, kind="factory", where=model)
     task = _task(made, loaded, task)
-    source = with_spaces(loaded.network, source)
+    source = with_model(loaded.network, source)
     loaded = replace(
         loaded,
         network=behind_one_hot(loaded.network, source),
@@ -192,15 +193,25 @@ def _tried_rays(network: Network) -> Iterator[tuple[Floats, Floats]]:
     axes = np.eye(size)[np.unique(np.linspace(0, size - 1, TRIED).astype(int))]
     drawn = np.random.default_rng(0).standard_normal((TRIED, size))
     directions = np.concatenate([axes, -axes, drawn])
+    origins: list[Any] = [np.zeros(size), drawn[0].copy()]
     for place, column in enumerate(network.columns or ()):
         if column.categories is not None:
             directions[:, place] = 0.0
+            origins = [each.astype(object) for each in origins]
+        elif np.isfinite(column.low):
+            directions[:, place] = np.abs(directions[:, place])
+        for each in origins:
+            each[place] = _usual(column, each[place])
     moving = directions[(directions != 0).any(axis=1)].reshape(-1, *shape)
-    yield np.zeros(shape), moving
-    if not network.differentiable:
-        apart = drawn[0]
-        apart[[column.categories is not None for column in network.columns or ()]] = 0.0
-        yield apart.reshape(shape), moving
+    for each in origins[: 1 if network.differentiable else 2]:
+        yield each.reshape(shape), moving
+
+
+def _usual(column: InputColumn, number: float) -> Any:
+    """A value that a column may have: a number where it takes any."""
+    if column.categories is not None:
+        return column.categories[0]
+    return number if np.isneginf(column.low) else column.low + 1 + abs(number)
 
 
 def _task(model: Any, loaded: LoadedModel | None, task: Task | None) -> Task:

@@ -43,21 +43,30 @@ def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | Bla
     return behind_codes(network, [_spread(known, column, source) for known, column in pairs])
 
 
-def with_spaces(network: Network | BlackBox, source: Source) -> Source:
-    """Note the values that a model knows with spaces around them, which a table is read without.
+def with_model(network: Network | BlackBox, source: Source) -> Source:
+    """Note what a model says about the columns of a table.
 
-    Of models that do not tell what they know, they stay as they are written.
+    Values that it knows with spaces around them, which a table is read without: of models that do
+    not tell what they know, they stay as they are written. And numbers below which it has none.
     """
-    known = {column.name: column.categories for column in _columns(network)}
-    noted = tuple(
-        column if (own := known.get(column.name)) is None else replace(column, spaced=_spaced(own))
-        for column in source.columns
-    )
+    own = _in_order(_columns(network), source.columns)
+    known = {} if own is None else dict(zip((c.name for c in own), _columns(network), strict=True))
+    noted = tuple(_noted(column, known.get(column.name)) for column in source.columns)
     if noted == source.columns:
         return source
     found = copy.copy(source)
     found.columns = noted
     return found
+
+
+def _noted(column: TableColumn, known: InputColumn | None) -> TableColumn:
+    if known is None:
+        return column
+    if known.categories is not None:
+        column = replace(column, spaced=_spaced(known.categories))
+    if known.low > column.low and not column.discrete:
+        column = replace(column, low=known.low)
+    return column
 
 
 def _spaced(categories: tuple[Any, ...]) -> tuple[tuple[str, str], ...]:

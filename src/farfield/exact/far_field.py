@@ -29,7 +29,8 @@ class FarField:
             logit is ``slope * t + intercept``. Infinite where ``asymptotic``.
         asymptotic: ``(instances, rays)`` whether smooth activations only approach their limits.
         undecided: ``(instances, rays)`` whether several limits are possible, and the numbers are
-            one of them, or all in equal parts; only where :func:`farfield.at_infinity` marks them.
+            one of them, or all in equal parts; or none is, where a root or logarithm is taken of
+            numbers that have none. Only where :func:`farfield.at_infinity` marks them.
         leading: ``(instances, rays, classes)`` the classes whose logits grow fastest; of a model
             that has probabilities only, those whose probability is not zero.
         certified: ``(instances, rays)`` whether every decision is proven: ``leading``, ``winner``,

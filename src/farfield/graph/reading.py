@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,6 +38,7 @@ class InputColumn:
         missing: Whether values may be missing: NaN among numbers, and among codes.
         unseen: Whether values may be in no category; their code is -1.
         used: Whether the model looks at it at all.
+        low: Numbers below have no answer: a logarithm or a root is taken of them.
     """
 
     name: str | None = None
@@ -44,6 +46,7 @@ class InputColumn:
     missing: bool = False
     unseen: bool = False
     used: bool = True
+    low: float = -math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +189,27 @@ class Writer:
     def fill(self, value: Wire, fills: Any) -> Wire:
         """Put numbers where values are missing."""
         return self.step(fill_missing, value, self.constant(fills))
+
+    def origins(self, value: Wire) -> list[int | None]:
+        """The input column that each column is, gaps apart; ``None`` for what was computed."""
+        made = {step.name: step for step in self.steps}
+        return [self._origin(made, value.name, place) for place in range(value.width)]
+
+    def _origin(self, made: Mapping[str, Step], name: str, place: int) -> int | None:
+        if name == self.input.name:
+            return place
+        step = made[name]
+        if step.target is aten.index_select.default:
+            place = int(self.constants[step.args[2].name][place])
+        elif step.target is aten.cat.default:
+            for part in step.args[0]:
+                width = made[part.name].shape[1] if part.name in made else self.columns
+                if place < width:
+                    return self._origin(made, part.name, place)
+                place -= width
+        elif step.target not in (fill_missing, aten.alias.default):
+            return None
+        return self._origin(made, step.args[0].name, place)
 
     def include(self, value: Wire, program: Program, constants: Mapping[str, Tensor]) -> Wire:
         """Write all of another program behind a value."""

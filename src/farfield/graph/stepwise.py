@@ -6,12 +6,17 @@ models are written with them as programs of networks are with ATen's operations.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.graph.growth import BoxCox
+from farfield.graph.affine import SUBTRACT
+from farfield.graph.growth import BoxCox, Logarithm, Power
 from farfield.graph.rules import Affine, Domain, Pieces, RowFunction, Steps, V, rule
 
 
@@ -76,10 +81,29 @@ def box_cox(rows: Tensor, exponents: Tensor, beyond: bool = False) -> Tensor:
     >>> box_cox(torch.tensor([[4.0, 4.0]]), torch.tensor([0.5, 1.0])).tolist()
     [[2.0, 3.0]]
     """
+    if not rows.requires_grad:
+        return _as_numpy(lambda array: _box_cox_of(array, exponents.numpy(), beyond), rows)
     logs = torch.log1p(rows) if beyond else torch.log(rows)
     flat = exponents == 0
     scale = exponents.masked_fill(flat, 1.0).to(rows)
     return torch.where(flat, logs, torch.expm1(scale * logs) / scale)
+
+
+def _box_cox_of(rows: Any, exponents: Any, beyond: bool) -> Any:
+    """The same as SciPy computes it, to the last bit, so that ties behind it stay what they are."""
+    if not beyond:
+        from scipy.special import boxcox  # whoever has such a model has loaded it already
+
+        return boxcox(rows, exponents)
+    logs = np.log1p(rows)
+    scale = np.where(exponents == 0, 1.0, exponents)
+    return np.where(exponents == 0, logs, np.expm1(scale * logs) / scale)
+
+
+def _as_numpy(function: Callable[[Any], Any], rows: Tensor) -> Tensor:
+    """Apply a function of NumPy; what is outside of its domain is no number, silently."""
+    with np.errstate(all="ignore"):
+        return torch.from_numpy(np.asarray(function(rows.double().cpu().numpy()))).to(rows)
 
 
 @rule(box_cox, kind="growth")
@@ -88,6 +112,42 @@ def _box_cox(domain: Domain[V], value: V, exponents: Tensor, beyond: bool = Fals
     if beyond:
         value = domain.affine(Affine(lambda rows: rows, offset=1.0, terms=1), value)
     return domain.grow(BoxCox(exponents), value)
+
+
+ROOTS_AND_LOGARITHMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "log2": torch.log2,
+    "log10": torch.log10,
+    "sqrt": torch.sqrt,
+    "cbrt": lambda rows: rows.sign() * rows.abs() ** (1 / 3),
+}
+
+
+def numpy_function(rows: Tensor, name: str) -> Tensor:
+    """A root or a logarithm of every element, as NumPy computes it."""
+    if rows.requires_grad:
+        return ROOTS_AND_LOGARITHMS[name](rows)
+    return _as_numpy(getattr(np, name), rows)
+
+
+@rule(numpy_function, kind="growth")
+def _numpy_function(domain: Domain[V], value: V, name: str) -> V:
+    """A root or a logarithm of every element; of values that are positive far out."""
+    if name == "sqrt":
+        return domain.grow(Power(Fraction(1, 2)), value)
+    if name == "cbrt":
+        sides = [domain.piecewise(value, Pieces.hinge(*ends)) for ends in ((0.0, 1.0), (-1.0, 0.0))]
+        roots = [domain.grow(Power(Fraction(1, 3)), side) for side in sides]
+        return domain.affine(SUBTRACT, *roots)
+    if name == "log1p":
+        value = domain.affine(Affine(lambda rows: rows, offset=1.0, terms=1), value)
+    found = domain.grow(Logarithm(), value)
+    base = {"log2": 2.0, "log10": 10.0}.get(name)
+    if base is None:
+        return found
+    weight = torch.tensor(1 / math.log(base), dtype=torch.float64)
+    return domain.affine(Affine(torch.mul, (weight,), terms=1), found)
 
 
 def choose(mask: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:

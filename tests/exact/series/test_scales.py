@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, PowerTransformer
+from sklearn.preprocessing import PowerTransformer
 
 import farfield as ff
 
@@ -53,7 +52,7 @@ def softmax(logits):
     """Shares of the logits; of one, those of it and zero."""
     logits = [mpmath.mpf(0), *logits] if len(logits) == 1 else logits
     top = max(logits)
-    shares = [mpmath.exp(v - top) if v - top > -10**6 else mpmath.mpf(0) for v in logits]
+    shares = [mpmath.exp(v - top) if v - top > -(10**6) else mpmath.mpf(0) for v in logits]
     return [float(each / mpmath.fsum(shares)) for each in shares]
 
 
@@ -68,9 +67,10 @@ def fitted(columns, hidden, classes):
 def perceptron(columns, hidden, classes, numbers):
     """A network with given weights."""
     model = copy.copy(fitted(columns, hidden, classes))
-    sizes = [each.size for each in (*model.coefs_, *model.intercepts_)]
+    given = (*model.coefs_, *model.intercepts_)
+    sizes = [each.size for each in given]
     parts = np.split(np.array(numbers), np.cumsum(sizes)[:-1])
-    shaped = [p.reshape(e.shape) for p, e in zip(parts, (*model.coefs_, *model.intercepts_))]
+    shaped = [p.reshape(e.shape) for p, e in zip(parts, given, strict=True)]
     model.coefs_, model.intercepts_ = shaped[:2], shaped[2:]
     return model
 
@@ -96,7 +96,8 @@ def test_networks_behind_powers_of_columns(method, data):
     curve = yeo_johnson if either else box_cox
     with mpmath.workdps(DIGITS):
         for shares, direction in zip(far.probabilities[0].numpy(), directions, strict=True):
-            at = [mpmath.mpf(o) + FAR * mpmath.mpf(d) for o, d in zip(origin, direction)]
+            ends = zip(origin, direction, strict=True)
+            at = [mpmath.mpf(o) + FAR * mpmath.mpf(d) for o, d in ends]
             row = [curve(x, mpmath.mpf(e)) for x, e in zip(at, power.lambdas_, strict=True)]
             # What is left of the fourth root of t, at most.
             assert np.abs(shares - softmax(layers(model, row))).max() < 1e-12

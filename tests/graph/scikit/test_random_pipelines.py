@@ -35,7 +35,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import farfield as ff
-from farfield.errors import InputError, NotFollowed, UnsupportedOperation
+from farfield.errors import InputError, UnsupportedOperation
 from farfield.graph.columns import encode_rows
 from farfield.graph.program import forward
 from scikit_referee import own
@@ -138,13 +138,7 @@ def test_whatever_is_read_is_read_rightly(frame, model, data):
             expected = own(model.fit(frame, labels), frame)
         except ValueError:
             return  # gaps in front of something that takes none
-        try:
-            network = ff.capture(model)
-        except NotFollowed as refusal:
-            words = str(refusal)
-            if "PowerTransformer" in words:
-                return
-            raise
+        network = ff.capture(model)
         np.testing.assert_allclose(_said(network, frame), expected, atol=1e-6)
         # Trees take no number beyond single precision, nor a square of this.
         for sign in (-1e18, 1e18):
@@ -160,7 +154,8 @@ def test_whatever_is_read_is_read_rightly(frame, model, data):
         try:
             _check_limits(model, network, frame)
         except UnsupportedOperation as refusal:
-            if "PolynomialFeatures" not in str(model) or "power than t" not in str(refusal):
+            powers = any(each in str(model) for each in ("PolynomialFeatures", "PowerTransformer"))
+            if not powers or "power than t" not in str(refusal):
                 raise
 
 

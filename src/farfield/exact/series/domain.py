@@ -299,19 +299,11 @@ class SeriesDomain:
         below = steps.intervals(torch.where(motion == 0, at, ends))
         above = steps.intervals(torch.where(motion == 0, _next(at), ends))
         tie, side = below != above, _side(columns)
-        self._doubt_steps(columns, steps, motion == 0)
         self._mark(columns, tie & (side == 0))
         # Below what is known nothing tells on which interval a value at rest lies.
         self.lacking |= per_ray(motion == 0).any(dim=1) & (columns.bottom > 0)
         places = torch.where(tie & (side > 0), above, below)
         return self.polynomial({0: steps.heights(places).to(self.like)})
-
-    def _doubt_steps(self, columns: Series, steps: Steps, rest: Tensor) -> None:
-        """Mark rays on which rounding says on which interval a value comes to rest."""
-        at = columns.term(0).double()
-        apart = SAFETY * beside(columns.noise_of(0), at).double()
-        low, high = (steps.intervals(at + sign * apart) for sign in (-1, 1))
-        self.doubtful |= per_ray((low != high) & rest & (apart > 0)).any(dim=1)
 
     def choice(self, mask: Series, yes: Series, no: Series) -> Series:
         """Take the value that a mask says."""
@@ -344,7 +336,7 @@ class SeriesDomain:
 
     def _growth(self, value: Series, function: RowFunction) -> Tensor:
         """How fast numbers grow; by ranks, where it is not by ``t`` alone, if these suffice."""
-        orders = [order for order in value.orders if order > 0]
+        orders = [order for order in value.orders if order > 0 and bool(value.terms[order].any())]
         if all(order == self.per for order in orders):
             return value.term(self.per)
         if not function.by_order:

@@ -155,6 +155,7 @@ def _raise(undecided: Tensor) -> None:
     rays = torch.nonzero(undecided.any(dim=0)).flatten()
     raise UndecidedLimit(
         f"no limit was found on {len(rays)} of {undecided.shape[1]} rays (rows "
-        f"{rays[:5].tolist()}): a value there vanishes, meets a jump, or ties, in all orders that "
-        "are followed; drop these rays, or pass undecided='mark' and look at far.undecided"
+        f"{rays[:5].tolist()}): a value there vanishes, meets a jump, ties in all orders that are "
+        "followed, or leaves what a root or a logarithm is defined for; drop these rays, or pass "
+        "undecided='mark' and look at far.undecided"
     )

@@ -155,10 +155,11 @@ def raised(domain: SeriesDomain, exponent: Fraction, value: Series) -> Series:
     count = _count(domain, exponent, order, zero)
     series = [each.masked_fill(zero, 0.0) for each in shifted(value, order, count)]
     series[0] = series[0].masked_fill(zero, 1.0)
-    if not whole and bool((series[0] < 0).any()):
-        raise UnsupportedOperation(
-            f"a power of {exponent} of a value that is negative far out is no number"
-        )
+    if not whole:
+        # Such a power of what is negative far out is no number.
+        negative = series[0] < 0
+        domain.undecided |= per_ray(negative).any(dim=1)
+        series[0] = series[0].abs()
     found = [each.masked_fill(zero, 0.0) for each in power(series, float(exponent))]
     new_order = (order.to(torch.float64) * float(exponent)).round().to(order.dtype)
     terms = placed(found, new_order, zero, domain.floor)

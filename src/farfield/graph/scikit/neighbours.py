@@ -142,6 +142,8 @@ class RadiusVotes(RowFunction):
         outlier: ``(classes,)`` the answer.
     """
 
+    by_order = True
+
     def __init__(self, model: Any, outlier: Floats) -> None:
         self.model = unnamed(model)
         self.outlier = torch.from_numpy(outlier)
@@ -153,6 +155,10 @@ class RadiusVotes(RowFunction):
     def limit(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Every point is left behind as soon as one column moves."""
         return self.outlier.to(slope).expand(len(slope), -1)
+
+    def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
+        """Where one moves; at rest a point may lie on the radius."""
+        return (slope != 0).any(dim=1)
 
 
 def _check(model: Any) -> None:

@@ -47,7 +47,7 @@ def pipeline(writer: Writer, table: Table, model: Any) -> ClassScores:
     """Transform step by step, then classify."""
     *parts, (name, last) = _steps(model)
     for place, (part_name, part) in enumerate(parts):
-        if is_polynomial(part):
+        if is_polynomial(part) and not writer.grows:
             rest = [*parts[place + 1 :], (name, last)]
             scores = classify_polynomial(writer, table, part, rest)
             if scores is not None:

@@ -7,7 +7,7 @@ it is the difference of the two of ``max(x, 0)`` and ``max(-x, 0)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,12 @@ import torch
 from farfield.errors import NotFollowed
 from farfield.graph.reading import Wire, Writer
 from farfield.graph.scikit.registry import Table, transform, transformer
+from farfield.graph.scikit.sources import SourceColumn
+from farfield.graph.stepwise import ROOTS_AND_LOGARITHMS, numpy_function
 
 aten = torch.ops.aten
+# The least number whose logarithm is taken: smaller ones are as good as zero.
+LEAST = 1e-300
 # Exponents that SciPy takes for zero.
 TINY = {"yeo-johnson": float(np.spacing(1.0)), "box-cox": 1e-19}
 
@@ -31,12 +35,12 @@ def _power(writer: Writer, table: Table, model: Any) -> Table:
             "fitted on in vain."
         )
     warp = _yeo_johnson if model.method == "yeo-johnson" else _box_cox
-    made = Table(warp(writer, table.value, exponents), table.columns)
+    made = Table(warp(writer, table, exponents), table.columns)
     return transform(writer, made, model._scaler) if model.standardize else made
 
 
-def _yeo_johnson(writer: Writer, value: Wire, exponents: Any) -> Wire:
-    sides = []
+def _yeo_johnson(writer: Writer, table: Table, exponents: Any) -> Wire:
+    value, sides = table.value, []
     for sign, given in ((1.0, exponents), (-1.0, 2 - exponents)):
         own = np.where(np.abs(given) < TINY["yeo-johnson"], 0.0, given)
         side = writer.step(aten.relu.default, _times(writer, value, sign))
@@ -44,46 +48,34 @@ def _yeo_johnson(writer: Writer, value: Wire, exponents: Any) -> Wire:
     return writer.add(*sides)
 
 
-def _box_cox(writer: Writer, value: Wire, exponents: Any) -> Wire:
+def _box_cox(writer: Writer, table: Table, exponents: Any) -> Wire:
+    # Where a power overflows there is no answer either.
+    lows = [LEAST ** min(1.0, 1 / max(-each, LEAST)) for each in exponents.tolist()]
+    value = _bounded(writer, table, lows)
     return writer.warp(value, np.where(np.abs(exponents) < TINY["box-cox"], 0.0, exponents))
 
 
-def _cube_root(writer: Writer, value: Wire) -> Wire:
-    """Of either sign."""
-    sides = []
-    for sign in (1.0, -1.0):
-        side = writer.step(aten.relu.default, _times(writer, value, sign))
-        root = writer.step(aten.pow.Tensor_Scalar, side, 1 / 3)
-        sides.append(_times(writer, root, sign))
-    return writer.add(*sides)
+def _bounded(writer: Writer, table: Table, lows: Sequence[float]) -> Wire:
+    """Note that raw columns may not be below some numbers."""
+    value = table.value
+    for column, origin, low in zip(table.columns, writer.origins(value), lows, strict=True):
+        if isinstance(column, SourceColumn) and origin is not None:
+            column.use.low = max(column.use.low, low)
+    return value
 
 
 def _times(writer: Writer, value: Wire, factor: float) -> Wire:
     return writer.scale(value, np.full(value.width, factor))
 
 
-def _plain(target: Any, factor: float = 1.0) -> Callable[[Writer, Wire], Wire]:
-    """An operation on every element, and perhaps a factor behind it."""
-
-    def write(writer: Writer, value: Wire) -> Wire:
-        made = writer.step(target, value)
-        return made if factor == 1.0 else _times(writer, made, factor)
-
-    return write
-
-
-FUNCTIONS: dict[Any, Callable[[Writer, Wire], Wire]] = {
-    np.abs: _plain(aten.abs.default),
-    np.negative: _plain(aten.neg.default),
-    np.square: _plain(aten.square.default),
-    np.tanh: _plain(aten.tanh.default),
-    np.log: _plain(aten.log.default),
-    np.log1p: _plain(aten.log1p.default),
-    np.log2: _plain(aten.log.default, 1 / np.log(2.0)),
-    np.log10: _plain(aten.log.default, 1 / np.log(10.0)),
-    np.sqrt: _plain(aten.sqrt.default),
-    np.cbrt: _cube_root,
+FUNCTIONS: dict[Any, Any] = {
+    np.abs: aten.abs.default,
+    np.negative: aten.neg.default,
+    np.square: aten.square.default,
+    np.tanh: aten.tanh.default,
 }
+# The least numbers whose logarithm or root is one, if that is another.
+DOMAINS = {"log1p": float(np.nextafter(-1.0, 0.0)), "sqrt": 0.0, "cbrt": -np.inf}
 EXPONENTIAL = ("exp", "exp2", "expm1", "sinh", "cosh")
 
 
@@ -93,12 +85,17 @@ def _function(writer: Writer, table: Table, model: Any) -> Table:
     if model.func is None:
         return Table(table.held, table.columns)
     name = getattr(model.func, "__name__", repr(model.func))
-    if model.kw_args or model.func not in FUNCTIONS:
-        known = ", ".join(f"numpy.{each.__name__}" for each in FUNCTIONS)
+    is_root = name in ROOTS_AND_LOGARITHMS and model.func is getattr(np, name)
+    if model.kw_args or not (is_root or model.func in FUNCTIONS):
+        known = ", ".join((*(each.__name__ for each in FUNCTIONS), *ROOTS_AND_LOGARITHMS))
         help_ = (
             "it outgrows every power of its input; use PowerTransformer or QuantileTransformer"
             if name in EXPONENTIAL
-            else f"known are None, {known}"
+            else f"known are None, and of NumPy {known}"
         )
         raise NotFollowed(f"FunctionTransformer applies {name}: {help_}.")
-    return Table(FUNCTIONS[model.func](writer, table.value), table.columns)
+    if is_root:
+        lows = [DOMAINS.get(name, LEAST)] * table.width
+        value = writer.step(numpy_function, _bounded(writer, table, lows), name)
+        return Table(value, table.columns)
+    return Table(writer.step(FUNCTIONS[model.func], table.value), table.columns)

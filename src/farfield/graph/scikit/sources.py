@@ -8,6 +8,7 @@ reading of a model notes who asked. The second one writes the program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +67,7 @@ class ColumnUse:
         replaced: Values that imputers take for missing ones.
         gaps: Whether missing values get through.
         used: Whether anything reads it at all.
+        low: The least number that readers take.
     """
 
     name: str
@@ -76,6 +78,7 @@ class ColumnUse:
     replaced: list[Any] = field(default_factory=list)
     gaps: bool = True
     used: bool = False
+    low: float = -math.inf
 
     def offer(self, values: Iterable[Any], reader: str, *, closed: bool, filled: bool) -> None:
         """Note categories that a reader knows, and whether it takes others."""
@@ -134,6 +137,7 @@ class ColumnUse:
             missing=self.gaps and self.used,
             unseen=categories is not None and not self.closed,
             used=self.used,
+            low=self.low if categories is None else -math.inf,
         )
 
 
