@@ -259,13 +259,13 @@ def expm1(domain: Domain[V], value: V) -> V:
 
 @rule(aten.log.default, kind="growth")
 def log(domain: Domain[V], value: V) -> V:
-    """The logarithm of a value at rest."""
+    """The logarithm of a value that is positive far out; ``log t`` where it grows."""
     return domain.grow(Logarithm(), value)
 
 
 @rule(aten.log1p.default, kind="growth")
 def log1p(domain: Domain[V], value: V) -> V:
-    """``log(1 + x)`` of a value at rest."""
+    """``log(1 + x)`` of a value that is above -1 far out; ``log t`` where it grows."""
     return domain.grow(Logarithm(), domain.affine(Affine(lambda t: t, offset=1.0, terms=1), value))
 
 
