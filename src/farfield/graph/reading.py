@@ -203,7 +203,8 @@ class Writer:
             place = int(self.constants[step.args[2].name][place])
         elif step.target is aten.cat.default:
             for part in step.args[0]:
-                width = made[part.name].shape[1] if part.name in made else self.columns
+                shape = made[part.name].shape if part.name in made else None
+                width = self.columns if shape is None else shape[1]
                 if place < width:
                     return self._origin(made, part.name, place)
                 place -= width

@@ -18,7 +18,7 @@ from torch import Tensor
 from farfield.errors import UnsupportedOperation
 from farfield.exact.series.expansions import composed, exponential, power, times
 from farfield.exact.series.scales import refuse_odd, warped
-from farfield.exact.series.value import EXACT, SAFETY, Order, Series, beside, per_ray, typical
+from farfield.exact.series.value import EXACT, SAFETY, Series, Terms, beside, per_ray, typical
 from farfield.graph.growth import (
     AtRest,
     BoxCox,
@@ -81,8 +81,8 @@ def _is_whole(operation: Growth) -> bool:
 
 def multiplied(domain: SeriesDomain, operation: Product, one: Series, other: Series) -> Series:
     """The Cauchy product; orders below the floor are left out, and said to be."""
-    terms: dict[Order, Tensor] = {}
-    noise: dict[Order, Tensor] = {}
+    terms: Terms = {}
+    noise: Terms = {}
     sizes = [{o: typical(part) for o, part in each.terms.items()} for each in (one, other)]
     growth = math.sqrt(operation.terms)
     cut = False
@@ -116,8 +116,8 @@ def _known_product(one: Series, other: Series) -> Tensor:
 
 def settled(
     domain: SeriesDomain,
-    terms: dict[Order, Tensor],
-    noise: dict[Order, Tensor],
+    terms: Terms,
+    noise: Terms,
     bottom: Tensor,
     loose: Tensor,
 ) -> Series:
@@ -185,7 +185,7 @@ def leading_order(domain: SeriesDomain, value: Series) -> tuple[Tensor, Tensor]:
         some = part.abs() > SAFETY * beside(value.noise_of(each), part)
         doubt = (part != 0) & ~some & (order == NONE)
         domain.doubtful |= per_ray(doubt).any(dim=1)
-        order = torch.where((order == NONE) & some, each, order)
+        order = torch.where((order == NONE) & some, int(each), order)
     return order, order == NONE
 
 
@@ -195,15 +195,15 @@ def shifted(value: Series, order: Tensor, count: int) -> list[Tensor]:
     for place in range(count):
         part = value.new_zeros(tuple(value.shape))
         for each in value.orders:
-            part = torch.where(order - place == each, value.terms[each], part)
+            part = torch.where(order - place == int(each), value.terms[each], part)
         found.append(part)
     return found
 
 
-def placed(series: Sequence[Tensor], order: Tensor, zero: Tensor, floor: int) -> dict[int, Tensor]:
+def placed(series: Sequence[Tensor], order: Tensor, zero: Tensor, floor: int) -> Terms:
     """Coefficients of ``t^order (a_0 + a_1 s + ...)`` by their orders, down to the floor."""
     highest = int(order.masked_fill(zero, floor).max())
-    terms: dict[int, Tensor] = {}
+    terms: Terms = {}
     for each in range(highest, floor - 1, -1):
         part = torch.zeros_like(series[0])
         for place, coefficient in enumerate(series):
@@ -219,7 +219,7 @@ def _leading_noise(value: Series) -> Tensor:
 def _of_rows(
     domain: SeriesDomain,
     value: Series,
-    terms: dict[int, Tensor],
+    terms: Terms,
     lost: Tensor,
     endless: Tensor,
     relative: Tensor,
@@ -267,7 +267,7 @@ def normalised(domain: SeriesDomain, operation: Normalisation, value: Series) ->
     squares[0] = squares[0].masked_fill(zero, 1.0)
     scale = power(squares, -0.5)
     found = times(series, [each.expand(value.shape) for each in scale])
-    terms = {-place: part for place, part in enumerate(found)}
+    terms: Terms = {-place: part for place, part in enumerate(found)}
     relative = beside(_leading_noise(value), scale[0]) * scale[0]
     endless = _falls_on(value) | (per_ray(order > 0).any(dim=1) & (operation.epsilon > 0))
     lost = (-order).to(value.bottom)
@@ -283,7 +283,7 @@ def _row_order(value: Series, where: tuple[int, ...], at_least: int | None) -> T
             continue
         part = value.terms[each]
         some = part.abs() > SAFETY * beside(value.noise_of(each), part)
-        order = torch.where((order == NONE) & _any(some, where), each, order)
+        order = torch.where((order == NONE) & _any(some, where), int(each), order)
     return order if at_least is None else order.clamp(min=at_least)
 
 
@@ -304,7 +304,7 @@ def shared_out(domain: SeriesDomain, dim: int, value: Series) -> Series:
     shares = exponential(series)
     total = [each.sum(dim, keepdim=True).expand(value.shape) for each in shares]
     found = times(shares, power(total, -1.0))
-    terms = {-place: part for place, part in enumerate(found)}
+    terms: Terms = {-place: part for place, part in enumerate(found)}
     falls = (
         per_ray(torch.stack([(each != 0) for each in series[1:]]).any(dim=0)).any(dim=1)
         if (len(series) > 1)
@@ -346,7 +346,7 @@ def exponentiated(domain: SeriesDomain, value: Series) -> Series:
     rest = motion == 0
     series = [value.term(-place).masked_fill(~rest, 0.0) for place in range(1 - domain.floor)]
     found = [each.masked_fill(~rest, 0.0) for each in exponential(series)]
-    terms = {-place: part for place, part in enumerate(found)}
+    terms: Terms = {-place: part for place, part in enumerate(found)}
     any_rest, moves = per_ray(rest).any(dim=1), per_ray(~rest).any(dim=1)
     bottom = _function_bottom(domain, value, any_rest)
     noise = {order: value.noise_of(order) * typical(found[0]) for order in terms}
@@ -360,7 +360,7 @@ def resting(domain: SeriesDomain, operation: AtRest, value: Series) -> Series:
         name = getattr(operation.function, "__name__", str(operation.function)).partition(".")[0]
         raise UnsupportedOperation(f"{name} of a value that keeps growing: {operation.reason}")
     series = [value.term(-place) for place in range(1 - domain.floor)]
-    terms = {-place: part for place, part in enumerate(composed(operation.function, series))}
+    terms: Terms = {-place: part for place, part in enumerate(composed(operation.function, series))}
     noise = {order: value.noise_of(order) + domain.unit for order in terms}
     always = torch.ones_like(value.loose)
     return Series(value.shape, terms, noise, _function_bottom(domain, value, always), value.loose)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from farfield.errors import NumericalOverflow, UnsupportedOperation
 from farfield.exact.series.expansions import logarithm, power
-from farfield.exact.series.value import LOG, Order, Series, beside, per_ray, typical
+from farfield.exact.series.value import LOG, Order, Series, Terms, beside, per_ray, typical
 from farfield.graph.stepwise import box_cox
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class _Scales:
 
     def __init__(self, domain: SeriesDomain, value: Series) -> None:
         self.domain, self.value = domain, value
-        self.terms: dict[Order, Tensor] = {0: value.new_zeros(tuple(value.shape))}
-        self.noise: dict[Order, Tensor] = {0: torch.zeros_like(value.bottom)}
+        self.terms: Terms = {0: value.new_zeros(tuple(value.shape))}
+        self.noise: Terms = {0: torch.zeros_like(value.bottom)}
 
     def add(self, exponent: Fraction, lead: int, here: Tensor) -> None:
         """Write the elements whose leading order is ``lead``."""
@@ -118,7 +118,7 @@ class _Scales:
         bottom = per_ray(beside(value.bottom, shift) + shift).amax(dim=1).ceil()
         falls = order != 0
         for each, part in value.terms.items():
-            falls = falls | ((part != 0) & (each < order))
+            falls = falls | ((part != 0) & (order > int(each)))
         cut = per_ray(falls).any(dim=1) | torch.isfinite(bottom)
         bottom = torch.where(cut, bottom.clamp(min=float(domain.floor)), bottom)
         return Series(value.shape, self.terms, self.noise, bottom, value.loose)

@@ -22,6 +22,7 @@ from torch import Tensor
 SAFETY = 16.0
 EXACT = -math.inf
 Order = int | Fraction
+Terms = dict[Order, Tensor]
 # The order of ``log t``: positive, and smaller than any difference of sums of floats.
 LOG = Fraction(1, 2**1100)
 
@@ -104,7 +105,7 @@ class Series:
             found = torch.where(some, float(order), found)
         return found
 
-    def times(self, factor: Tensor) -> dict[Order, Tensor]:
+    def times(self, factor: Tensor) -> Terms:
         """All coefficients times a factor."""
         return {order: part * factor for order, part in self.terms.items()}
 
