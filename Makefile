@@ -33,7 +33,7 @@ demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 
 # Bytecode is written whatever the environment says: dozens of processes begin with these modules.
 test: $(READY) ## Run the tests, doctests and examples
-	$(BIN)/python -m compileall -q -j 0 src
+	$(BIN)/python -m compileall -q src
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 # What commands do, and what touches other packages most: readers, writers, scores, pages (.ci/core.txt).

@@ -19,8 +19,8 @@ from farfield.objectives import ACET
 
 SMALL: dict[str, Any] = {
     "hidden": (16,),
-    "epochs": 30,
-    "learning_rate": 0.03,
+    "epochs": 12,
+    "learning_rate": 0.06,
     "batch_size": 32,
     "random_state": 0,
 }
