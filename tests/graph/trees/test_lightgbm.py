@@ -118,12 +118,28 @@ def test_categories_by_number_and_what_lies_between_them():
     assert np.abs(probabilities(network, rows) - model.predict_proba(rows)).max() < CLOSE
 
 
-def test_ordered_categories_cannot_be_told_apart():
+def test_ordered_categories_are_told_by_their_bounds():
     held, y = frame()
     held["size"] = held["size"].cat.as_ordered()
     model = lgb.LGBMClassifier(**FEW, **CATEGORIES).fit(held, y)
     network = ff.capture(model)
-    assert [column.categories for column in network.columns] == [None] * 3
+    known = {column.name: column for column in network.columns}
+    assert known["size"].categories == tuple(held["size"].cat.categories)
+    assert known["town"].categories == tuple(held["town"].cat.categories)
+    assert not known["size"].unseen  # LightGBM takes those for missing
+    rows = held.copy()
+    rows.loc[rows.index[:9], "size"] = np.nan
+    assert np.abs(network.probabilities(rows)[0].numpy() - model.predict_proba(rows)).max() < CLOSE
+
+
+def test_ordered_categories_beside_numbers_like_their_codes_cannot_be_told():
+    held, y = frame()
+    held["size"] = held["size"].cat.as_ordered()
+    few = held["size"].cat.codes.to_numpy().copy()
+    np.random.default_rng(0).shuffle(few)
+    model = lgb.LGBMClassifier(**FEW, **CATEGORIES).fit(held.assign(few=few), y)
+    network = ff.capture(model)
+    assert [column.categories for column in network.columns] == [None] * 4
     assert any("town" in note for note in network.notes)
 
 

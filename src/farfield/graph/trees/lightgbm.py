@@ -26,6 +26,8 @@ from farfield.graph.trees.traverse import ZERO, as_reading
 
 VERSIONS = ("v3", "v4")
 CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
+# How many pairs of columns and lists of categories are compared with one another.
+MOST_WAYS = 1_000_000
 # What a member of a set of categories may take while it is read.
 MEMBER_BYTES = 128
 FEWEST_BELOW_ZERO = float(np.nextafter(-ZERO, -np.inf))
@@ -220,9 +222,7 @@ def _columns(
     unnamed = all(name == f"Column_{place}" for place, name in enumerate(names))
     # Bounds of numbers are written in brackets, categories are not.
     listed = [place for place, kind in enumerate(kinds) if kind and kind[0] in "-0123456789"]
-    held: dict[int, Any] = {}
-    if len(listed) == len(pandas):
-        held = {place: tuple(each) for place, each in zip(listed, pandas, strict=True) if each}
+    held = {place: tuple(each) for place, each in _held(kinds, listed, pandas).items() if each}
     lost = [names[place] for place in listed if place not in held]
     note = f"categories of {', '.join(lost[:8])} {CODED}"
     found = tuple(
@@ -230,11 +230,46 @@ def _columns(
             None if unnamed else name,
             held.get(place),
             missing=True,
-            unseen=place in held,  # code -1, which goes right from sets as NaN does
+            # Code -1 goes right from sets as NaN does; from thresholds it does not.
+            unseen=place in held and place in listed,
         )
         for place, name in enumerate(names)
     )
     return found, (note,) if lost else ()
+
+
+def _held(kinds: list[str], listed: list[int], pandas: list[Any]) -> dict[int, Any]:
+    """The columns that the categories of a frame belong to; none if several ways are possible.
+
+    Those of ordered categories are split as numbers, and only their bounds tell them.
+    """
+    if len(listed) == len(pandas):
+        return dict(zip(listed, pandas, strict=True))
+    if not pandas or len(kinds) * len(pandas) > MOST_WAYS:
+        return {}
+    # In how many ways columns from a place on can hold the last categories; 2 stands for more.
+    ways = [[0] * (len(pandas) + 1) for _ in range(len(kinds) + 1)]
+    ways[-1][0] = 1
+    fits = [[False, *(_may_hold(kind, len(each)) for each in pandas[::-1])] for kind in kinds]
+    for place in reversed(range(len(kinds))):
+        for rest in range(len(pandas) + 1):
+            without = ways[place + 1][rest] if place not in listed else 0
+            held = ways[place + 1][rest - 1] if fits[place][rest] else 0
+            ways[place][rest] = min(2, without + held)
+    rest, found = len(pandas), {}
+    for place in range(len(kinds)) if ways[0][rest] == 1 else ():
+        if fits[place][rest] and ways[place + 1][rest - 1]:
+            found[place] = pandas[-rest]
+            rest -= 1
+    return found
+
+
+def _may_hold(kind: str, count: int) -> bool:
+    """Whether what is written of a column fits so many categories."""
+    ends = kind.strip("[]").split(":")
+    if kind in ("", "none"):
+        return True
+    return all(each == "-1" or (each.isdecimal() and int(each) < count) for each in ends)
 
 
 def _floats(record: Fields, key: str, count: int) -> NDArray[np.float64]:
