@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.audit.crosscheck import crosscheck
+from farfield.audit.families import FamilyRays, random_directions
 from farfield.audit.fields.kinds import Task
 from farfield.audit.given_guard import MOST_ROWS, guarded
 from farfield.audit.models import LoadedModel
@@ -72,8 +73,17 @@ class Case:
         return lambda done: self.progress(name, done)
 
     @cached_property
+    def random_rays(self) -> FamilyRays | None:
+        """Random directions from rows of a table."""
+        return random_directions(self.subject, self.settings.directions, self.rng)
+
+    @cached_property
     def telling(self) -> list[TableColumn]:
-        """Numeric features, those that move the model most first."""
+        """Numeric features, those that move the model most first.
+
+        Whichever part asks first, random rays are drawn before.
+        """
+        _ = self.random_rays
         return self.subject.by_effect(self.rng)
 
     @cached_property
@@ -97,6 +107,13 @@ class Case:
         model, columns = self.subject.model, self.subject.moving
         return guarded(model, columns, rows.X, rows.y, random_state=self.settings.seed)
 
+    def handed(self) -> Case:
+        """The same case for another process; who watches, and the model's maker, stay here."""
+        loaded = replace(self.loaded, estimator=None, original=None)
+        twin = replace(self, loaded=loaded, progress=nobody_watches)
+        twin.__dict__["telling"] = self.telling
+        return twin
+
     @property
     def has_guard(self) -> bool:
         """Whether there is a guard to ask: it is wanted or given, and could be made."""
@@ -111,6 +128,10 @@ class Case:
     def is_table(self) -> bool:
         """Whether a row is a list of named numbers, and not an image."""
         return not self.subject.is_image
+
+
+def nobody_watches(_stage: str, _done: float) -> None:
+    """Show nothing."""
 
 
 def open_case(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from farfield.audit.case import Case, Progress, open_case
+from farfield.audit.case import Case, Progress, nobody_watches, open_case
 from farfield.audit.fields.kinds import Task
 from farfield.audit.given_guard import unguarded
 from farfield.audit.opening import ASKED_FOR, Evidence, open_both
@@ -60,12 +60,8 @@ def opened(
             data=X,
             ood=ood or {},
             class_names=class_names,
-            progress=progress or _quiet,
+            progress=progress or nobody_watches,
             given_guard=given.around(loaded),
             wants_guard=given.guarded or wanted,
             asked_guard=given.guarded or guard is True,
         )
-
-
-def _quiet(stage: str, done: float) -> None:
-    """Show nothing."""

@@ -12,6 +12,7 @@ import click
 
 from farfield.audit.settings import Settings
 from farfield.cli import options
+from farfield.cli.loading import loading
 from farfield.errors import InputError
 from farfield.formats import listed
 
@@ -106,14 +107,16 @@ def audit(
     **given: Any,
 ) -> None:
     """Say what a model does far away from its data, and write a report."""
-    from farfield.audit.run import audit as run
-    from farfield.cli.terminal import reader_may_leave
-    from farfield.progress import stages
+    with loading():
+        from farfield.audit.run import audit as run
+        from farfield.audit.second_process import second_process
+        from farfield.cli.terminal import reader_may_leave
+        from farfield.progress import stages
 
     sets = dict(_named(each) for each in ood)
     pairs = [_pair(each) for each in pair]
     rows = _entry_rows(entry_rows)
-    with stages(False if quiet or as_json else None) as progress:
+    with second_process(), stages(False if quiet or as_json else None) as progress:
         progress("reading")
         found = run(
             model[0] if len(model) == 1 else list(model),

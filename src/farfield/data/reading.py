@@ -1,6 +1,6 @@
 """A table as a stream of columns, whatever holds it: a file, arrays or a data frame.
 
-No data frame library is imported.
+No data frame library is imported, and pyarrow only where it is needed: it starts threads.
 """
 
 import os
@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.data.arrays import array_names, load_arrays, read_npy
-from farfield.data.arrow import ParquetStream, arrow_columns, value_column
 from farfield.data.content import detect
-from farfield.data.delimited import CsvStream
 from farfield.data.stream import Column, MemoryStream, Stream, as_array, check_names
 from farfield.errors import InputError
 
@@ -27,8 +25,14 @@ def open_stream(
 ) -> Stream:
     """Open a table; CSV and parquet are streamed, .npz and .npy are loaded."""
     where, found = Path(path).name, detect(path)
-    if found in ("csv", "parquet"):
-        return ParquetStream(path) if found == "parquet" else CsvStream(path, delimiter)
+    if found == "parquet":
+        from farfield.data.arrow import ParquetStream
+
+        return ParquetStream(path)
+    if found == "csv":
+        from farfield.data.delimited import CsvStream
+
+        return CsvStream(path, delimiter)
     if found == "npz":
         return _npz_stream(path, label)
     if found == "npy":
@@ -90,7 +94,7 @@ def frame_stream(
     name = str(given) if given else next(n for n in _label_names(len(taken)) if n not in taken)
     if name in taken:
         raise InputError(f"{where}: labels are given twice, as y and as column {name!r}.")
-    labels = value_column(name, _one_each(y, name, where), where)
+    labels = _value_column(name, _one_each(y, name, where), where)
     rows = len(columns[0]) if columns else 0
     if len(labels) != rows:
         raise InputError(f"{where}: {len(labels)} labels for {rows} rows.")
@@ -136,16 +140,18 @@ def _frame_columns(X: Any, names: Sequence[str] | None, where: str) -> list[Colu
             f"{where}: a {type(X).__name__} holds no rows yet; pass what its collect() returns."
         )
     if hasattr(X, "column_names") and hasattr(X, "schema"):
+        from farfield.data.arrow import arrow_columns
+
         return arrow_columns(X, _named(X.column_names, names, where), where)
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
         listed = _named([str(name) for name in X.columns], names, where)
         return [
-            value_column(name, X[key], where) for name, key in zip(listed, X.columns, strict=True)
+            _value_column(name, X[key], where) for name, key in zip(listed, X.columns, strict=True)
         ]
     matrix = as_array(X, where)
     if matrix.ndim == 2 and matrix.dtype.kind in "OU":
         listed = _named([f"x{k}" for k in range(matrix.shape[1])], names, where)
-        return [value_column(name, matrix[:, k], where) for k, name in enumerate(listed)]
+        return [_value_column(name, matrix[:, k], where) for k, name in enumerate(listed)]
     return _matrix_columns(matrix, names, where)
 
 
@@ -172,6 +178,13 @@ def _label_column(name: str, values: NDArray[Any], rows: int, where: str) -> Col
     """Turn an array of labels into a column."""
     if values.shape != (rows,):
         raise InputError(f"{where}: labels {name!r} must have shape ({rows},), got {values.shape}.")
+    return _value_column(name, values, where)
+
+
+def _value_column(name: str, values: Any, where: str) -> Column:
+    """Turn values in memory into a column."""
+    from farfield.data.arrow import value_column
+
     return value_column(name, values, where)
 
 

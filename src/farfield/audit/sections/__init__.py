@@ -6,7 +6,7 @@ the :class:`~farfield.audit.record.Audit`; ``case.found`` holds those of the par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Thread
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from farfield.audit.case import Case
+from farfield.audit.second_process import Receive, SecondProcess, begin
 from farfield.audit.sections import (
     arithmetic,
     collapses,
@@ -71,15 +72,77 @@ PARTS = (
 )
 
 
+# What a second process takes over: the guard, which it makes at once and compares at last, and what
+# asks a guard. One that was asked for takes longer than all that asks it.
+OTHERS = ("guard", "entry errors", "what if")
+
+
 def compute(case: Case) -> Fields:
     """Every part that a case has; its guard is made on another core before a part needs it."""
+    parts = [part for part in PARTS if part.applies(case)]
+    handed = OTHERS[:1] if case.asked_guard else OTHERS
+    if second := _begun_elsewhere(case, handed):
+        return _by_two(case, parts, handed, second)
     with _guard_made_meanwhile(case) as ready:
-        for part in PARTS:
-            if part.applies(case):
-                if part.compute is guard.compute_if_possible:
-                    ready()
-                case.found.update(part.compute(case))
+        for part in parts:
+            if part.compute is guard.compute_if_possible:
+                ready()
+            case.found.update(part.compute(case))
     return case.found
+
+
+def _begun_elsewhere(case: Case, handed: Sequence[str]) -> SecondProcess | None:
+    """Begin some parts in the second process, if there is one; what is drawn is drawn here."""
+    fits = _makes_guard(case) and _classifies_tables(case) and case.settings.engine == "local"
+    return begin(_elsewhere, (case.handed(), handed)) if fits else None
+
+
+def _by_two(
+    case: Case, parts: Sequence[Part], handed: Sequence[str], second: SecondProcess
+) -> Fields:
+    """Compute the other parts here; and those too that failed elsewhere, to fail here."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads - 1)
+    try:
+        for part in parts:
+            if part.name == "guard":
+                second.send(case.found)
+            if part.name not in handed:
+                case.found.update(part.compute(case))
+        case.stage("guard")
+        answer = second.answer()
+    finally:
+        torch.set_num_threads(threads)
+    if answer is not None:
+        fields, unguarded = answer
+        case.unguarded.extend(unguarded)
+        return {**case.found, **fields}
+    for part in parts:
+        if part.name in handed:
+            case.found.update(part.compute(case))
+    return case.found
+
+
+def _elsewhere(given: tuple[Case, Sequence[str]], receive: Receive) -> tuple[Fields, list[str]]:
+    """What the second process does: all that needs no other part, and then the guard's."""
+    case, handed = given
+    guard.make_if_possible(case)
+    unguarded = [*case.unguarded]
+    fields: Fields = {}
+    for part in PARTS:
+        if part.name in handed and part.name != "guard":
+            fields |= part.compute(case)
+    case.found.update(receive())
+    fields |= guard.compute_if_possible(case)
+    if case.unguarded != unguarded:
+        raise RuntimeError("other parts have asked a guard that there is none of")
+    return fields, unguarded
+
+
+def _makes_guard(case: Case) -> bool:
+    """Whether a guard is to be made of a network that was captured; others run foreign code."""
+    captured = isinstance(case.subject.model, Network)
+    return captured and case.wants_guard and case.given_guard is None
 
 
 @contextmanager
@@ -90,8 +153,8 @@ def _guard_made_meanwhile(case: Case) -> Iterator[Callable[[], object]]:
     fails fails again for the part that needs it. Until then either side leaves a core to the other:
     threads that wait for threads that wait for a core take many times as long.
     """
-    captured, threads = isinstance(case.subject.model, Network), torch.get_num_threads()
-    if not (captured and case.wants_guard and case.given_guard is None) or threads == 1:
+    threads = torch.get_num_threads()
+    if not _makes_guard(case) or threads == 1:
         yield lambda: None
         return
 

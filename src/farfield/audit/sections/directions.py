@@ -62,7 +62,7 @@ def _own(case: Case) -> list[FamilyRays | None]:
     title = "From the mean of the data through its own rows"
     return [
         families.axes(subject),
-        families.random_directions(subject, count, case.rng),
+        case.random_rays,
         families.towards(subject, "data", title, subject.rows, count),
     ]
 

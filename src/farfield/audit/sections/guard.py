@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,13 +82,26 @@ def compute(case: Case) -> dict[str, Any]:
 
 def compute_if_possible(case: Case) -> dict[str, Any]:
     """The same; a guard that nobody asked for and that cannot be made is left out."""
-    if case.asked_guard:
-        return compute(case)
+    with _left_out(case):
+        return {} if case.unguarded else compute(case)
+    return {}
+
+
+def make_if_possible(case: Case) -> None:
+    """Make the guards that other parts ask; one that nobody asked for may fail."""
+    with _left_out(case):
+        _ = case.shown_guard
+
+
+@contextmanager
+def _left_out(case: Case) -> Iterator[None]:
+    """Note why there is no guard, unless it was asked for."""
     try:
-        return compute(case)
+        yield
     except FarfieldError as error:
+        if case.asked_guard:
+            raise
         case.unguarded.append(" ".join(str(error).split()))
-        return {}
 
 
 def _attacked(case: Case, safe: AnyGuard) -> dict[str, float]:

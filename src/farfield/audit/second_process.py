@@ -1,0 +1,131 @@
+"""A second process for half of an audit: two threads share one interpreter, two processes do not.
+
+It is forked by a command that has loaded everything and begun nothing, and waits for work. To fork
+is safe as long as there is one thread, so the system is asked; where it does not tell (it is not
+Linux), or there are more threads or no second core, there is no second process, and whoever wanted
+one does the work himself. So he does if anything goes wrong there: then it goes wrong again, and
+is reported from where it belongs.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, final
+
+import torch
+
+Receive = Callable[[], Any]
+TASKS = Path("/proc/self/task")
+# What is handed over is copied; more than this costs more than it saves.
+MOST_BYTES = 1 << 27
+# Loaded there while it waits: these take a while, and only it needs them.
+AHEAD = ("farfield.guard.function", "farfield.guard.model", "farfield.guard.protect")
+
+_WAITING: list[SecondProcess] = []
+
+
+@final
+class SecondProcess:
+    """The other end of a pipe. It takes one piece of work, and gives one answer."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def send(self, value: Any) -> None:
+        """Send what the work receives next."""
+        self.send_bytes(pickle.dumps(value))
+
+    def send_bytes(self, message: bytes) -> None:
+        """Send what is pickled already; a process that has died is found out later."""
+        with suppress(OSError):
+            self._pipe.send_bytes(message)
+
+    def answer(self) -> Any:
+        """Wait for what the work returned; ``None`` if it failed, or the process has died."""
+        try:
+            return pickle.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            return None
+
+
+@contextmanager
+def second_process() -> Iterator[None]:
+    """Have a second process wait for work meanwhile, if that is safe and there is a core for it."""
+    if torch.get_num_threads() == 1 or not _has_one_thread():
+        yield
+        return
+    fork = get_context("fork")
+    ours, theirs = fork.Pipe()
+    process = fork.Process(target=_serve, args=(theirs, ours), daemon=True)
+    process.start()
+    theirs.close()
+    _WAITING.append(SecondProcess(ours))
+    try:
+        yield
+    finally:
+        _WAITING.clear()
+        ours.close()
+        process.kill()
+        process.join()
+
+
+def begin(work: Callable[[Any, Receive], Any], given: Any) -> SecondProcess | None:
+    """Begin ``work(given, receive)`` in the process that waits, if one does and it can be sent."""
+    if not _WAITING:
+        return None
+    try:
+        message = pickle.dumps((work, given))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None
+    if len(message) > MOST_BYTES:
+        return None
+    second = _WAITING.pop()
+    second.send_bytes(message)
+    return second
+
+
+def _has_one_thread() -> bool:
+    """Whether nothing else runs in this process, threads of libraries included."""
+    try:
+        return sum(1 for _ in TASKS.iterdir()) == 1
+    except OSError:
+        return False
+
+
+def _serve(pipe: Connection, other_end: Connection) -> None:
+    """Do one piece of work. Interrupts are for the first process, which ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    other_end.close()
+    torch.set_num_threads(1)
+    inbox: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_receive, args=(pipe, inbox), daemon=True).start()
+    for name in AHEAD:
+        import_module(name)
+
+    def receive() -> Any:
+        return pickle.loads(inbox.get())
+
+    answer = None
+    with suppress(Exception):
+        work, given = receive()
+        answer = work(given, receive)
+    with suppress(OSError):
+        pipe.send_bytes(pickle.dumps(answer))
+
+
+def _receive(pipe: Connection, inbox: SimpleQueue[bytes]) -> None:
+    """Take messages as they come, so that nobody waits; leave when the first process has ended."""
+    with suppress(EOFError, OSError):
+        while True:
+            inbox.put(pipe.recv_bytes())
+    os._exit(0)
