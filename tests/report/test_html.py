@@ -19,6 +19,7 @@ from farfield.errors import InputError
 from farfield.report.content.headline import headline
 from farfield.report.content.sections import LARGEST
 from farfield.report.content.words import visible
+from farfield.report.html import page
 from farfield.report.html.page import asset, notebook_summary, render, write_report
 from report import sample_audits as samples
 
@@ -307,3 +308,17 @@ def test_text_stands_out_in_light_and_dark():
                 assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)
         for fill in ("alarm-fill", "calm-fill", "curve"):
             assert contrast(theme[fill], theme["paper"]) >= 3, fill
+
+
+def test_templates_are_compiled_once_for_all_processes(monkeypatch):
+    made = page.compile_templates()
+    assert made
+    page.environment.cache_clear()
+    monkeypatch.setattr(page.Environment, "_generate", None)
+    assert page.environment().get_template("page.html").blocks is not None
+    changed = bytes(reversed(next(iter(made.values()))))
+    monkeypatch.setattr(page.COMPILED, "known", dict.fromkeys(made, changed))
+    page.environment.cache_clear()
+    with pytest.raises(TypeError):  # what does not fit is compiled again
+        page.environment().get_template("page.html")
+    page.environment.cache_clear()

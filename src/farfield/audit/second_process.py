@@ -28,8 +28,7 @@ Receive = Callable[[], Any]
 TASKS = Path("/proc/self/task")
 # What is handed over is copied; more than this costs more than it saves.
 MOST_BYTES = 1 << 27
-# Loaded there while it waits: these take a while, and only it needs them.
-AHEAD = ("farfield.guard.function", "farfield.guard.model", "farfield.guard.protect")
+GUARDS = ("farfield.guard.function", "farfield.guard.model", "farfield.guard.protect")
 
 _WAITING: list[SecondProcess] = []
 
@@ -79,12 +78,12 @@ def second_process() -> Iterator[None]:
         process.join()
 
 
-def begin(work: Callable[[Any, Receive], Any], given: Any) -> SecondProcess | None:
-    """Begin ``work(given, receive)`` in the process that waits, if one does and it can be sent."""
+def begin(work: Callable[[Any, Receive], Any], given: Callable[[], Any]) -> SecondProcess | None:
+    """Begin ``work(given(), receive)`` in the process that waits, if one does."""
     if not _WAITING:
         return None
     try:
-        message = pickle.dumps((work, given))
+        message = pickle.dumps((work, given()))
     except (pickle.PicklingError, TypeError, AttributeError):
         return None
     if len(message) > MOST_BYTES:
@@ -109,18 +108,26 @@ def _serve(pipe: Connection, other_end: Connection) -> None:
     torch.set_num_threads(1)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(pipe, inbox), daemon=True).start()
-    for name in AHEAD:
-        import_module(name)
+    _prepare()
 
     def receive() -> Any:
         return pickle.loads(inbox.get())
 
-    answer = None
+    answer = pickle.dumps(None)
     with suppress(Exception):
         work, given = receive()
-        answer = work(given, receive)
+        answer = pickle.dumps(work(given, receive))
     with suppress(OSError):
-        pipe.send_bytes(pickle.dumps(answer))
+        pipe.send_bytes(answer)
+
+
+def _prepare() -> None:
+    """Load and compile what will be needed, while the first process reads model and data."""
+    from farfield.report.html.page import compile_templates
+
+    for name in GUARDS:
+        import_module(name)
+    compile_templates()
 
 
 def _receive(pipe: Connection, inbox: SimpleQueue[bytes]) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Load modules without looking for garbage among them.
+    """Load PyTorch, unless it is loaded, and all else without looking for garbage among it.
 
-    They leave hardly any, and to look for it again and again takes a fifth of the time that loading
-    takes. What was loaded stays, and is not looked at later.
+    Modules leave hardly any, and to look for it again and again takes a seventh of the time that
+    loading takes. What was loaded stays, and is not looked at later.
     """
+    if "torch" in sys.modules:
+        yield
+        return
     gc.disable()
     try:
         yield

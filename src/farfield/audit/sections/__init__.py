@@ -72,15 +72,17 @@ PARTS = (
 )
 
 
-# What a second process takes over: the guard, which it makes at once and compares at last, and what
-# asks a guard. One that was asked for takes longer than all that asks it.
-OTHERS = ("guard", "entry errors", "what if")
+# What a second process takes over: the guard, which it makes at once and compares at last, what
+# asks a guard unless another one was asked for, which takes longer, and what draws last. That is
+# about half of what there is to do.
+OTHERS = ("guard", "rays", "surfaces")
+ASKING = ("entry errors", "what if")
 
 
 def compute(case: Case) -> Fields:
     """Every part that a case has; its guard is made on another core before a part needs it."""
     parts = [part for part in PARTS if part.applies(case)]
-    handed = OTHERS[:1] if case.asked_guard else OTHERS
+    handed = OTHERS if case.asked_guard else (*OTHERS, *ASKING)
     if second := _begun_elsewhere(case, handed):
         return _by_two(case, parts, handed, second)
     with _guard_made_meanwhile(case) as ready:
@@ -94,7 +96,7 @@ def compute(case: Case) -> Fields:
 def _begun_elsewhere(case: Case, handed: Sequence[str]) -> SecondProcess | None:
     """Begin some parts in the second process, if there is one; what is drawn is drawn here."""
     fits = _makes_guard(case) and _classifies_tables(case) and case.settings.engine == "local"
-    return begin(_elsewhere, (case.handed(), handed)) if fits else None
+    return begin(_elsewhere, lambda: (case.handed(), handed)) if fits else None
 
 
 def _by_two(
@@ -114,8 +116,12 @@ def _by_two(
     finally:
         torch.set_num_threads(threads)
     if answer is not None:
-        fields, unguarded = answer
+        from farfield.report.html.compiled import COMPILED
+
+        fields, unguarded, warnings, templates = answer
+        COMPILED.known.update(templates)
         case.unguarded.extend(unguarded)
+        case.warnings.extend(warnings)
         return {**case.found, **fields}
     for part in parts:
         if part.name in handed:
@@ -123,9 +129,18 @@ def _by_two(
     return case.found
 
 
-def _elsewhere(given: tuple[Case, Sequence[str]], receive: Receive) -> tuple[Fields, list[str]]:
-    """What the second process does: all that needs no other part, and then the guard's."""
+def _elsewhere(
+    given: tuple[Case, Sequence[str]], receive: Receive
+) -> tuple[Fields, list[str], list[str], dict[str, bytes]]:
+    """What the second process does: all that needs no other part, and then the guard's.
+
+    Returns:
+        Fields of the audit, why there is no guard, warnings, and the templates of the page.
+    """
+    from farfield.report.html.page import compile_templates
+
     case, handed = given
+    known = len(case.warnings)
     guard.make_if_possible(case)
     unguarded = [*case.unguarded]
     fields: Fields = {}
@@ -136,7 +151,7 @@ def _elsewhere(given: tuple[Case, Sequence[str]], receive: Receive) -> tuple[Fie
     fields |= guard.compute_if_possible(case)
     if case.unguarded != unguarded:
         raise RuntimeError("other parts have asked a guard that there is none of")
-    return fields, unguarded
+    return fields, unguarded, case.warnings[known:], compile_templates()
 
 
 def _makes_guard(case: Case) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from farfield.report.content.sections import (
 )
 from farfield.report.content.switches import beyond_told, comes_to_rest, made_of, switch_told
 from farfield.report.html.charts import bar, columns, spark, stack
+from farfield.report.html.compiled import COMPILED
 from farfield.report.html.payload import payload
 
 if TYPE_CHECKING:
@@ -142,6 +144,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=COMPILED,
     )
     made.filters.update(
         percent=words.percent,
@@ -166,6 +169,13 @@ def environment() -> Environment:
         lived_with=lived_with, columns_told=columns_told,
     )  # fmt: skip
     return made
+
+
+def compile_templates() -> dict[str, bytes]:
+    """Compile every template, and return what ``COMPILED`` knows then."""
+    for each in _templates().iterdir():
+        environment().get_template(each.name)
+    return COMPILED.known
 
 
 def slug(word: str) -> str:
@@ -195,7 +205,11 @@ def is_picture(uri: str) -> bool:
 
 
 def _template(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+    return (_templates() / name).read_text(encoding="utf-8")
+
+
+def _templates() -> Traversable:
+    return files(__package__) / "templates"
 
 
 @cache
