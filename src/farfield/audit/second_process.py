@@ -49,6 +49,13 @@ class SecondProcess:
         with suppress(OSError):
             self._pipe.send_bytes(message)
 
+    def is_done(self) -> bool:
+        """Whether there is an answer, or nobody left to give one."""
+        try:
+            return self._pipe.poll()
+        except OSError:
+            return True
+
     def answer(self) -> Any:
         """Wait for what the work returned; ``None`` if it failed, or the process has died."""
         try:

@@ -109,6 +109,8 @@ def _by_two(
         for part in parts:
             if part.name == "guard":
                 second.send(case.found)
+            if second.is_done():
+                torch.set_num_threads(threads)
             if part.name not in handed:
                 case.found.update(part.compute(case))
         case.stage("guard")

@@ -82,9 +82,10 @@ def compute(case: Case) -> dict[str, Any]:
 
 def compute_if_possible(case: Case) -> dict[str, Any]:
     """The same; a guard that nobody asked for and that cannot be made is left out."""
+    found: dict[str, Any] = {}
     with _left_out(case):
-        return {} if case.unguarded else compute(case)
-    return {}
+        found = {} if case.unguarded else compute(case)
+    return found
 
 
 def make_if_possible(case: Case) -> None:
