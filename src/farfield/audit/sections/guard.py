@@ -84,7 +84,7 @@ def compute_if_possible(case: Case) -> dict[str, Any]:
     """The same; a guard that nobody asked for and that cannot be made is left out."""
     found: dict[str, Any] = {}
     with _left_out(case):
-        found = {} if case.unguarded else compute(case)
+        found |= {} if case.unguarded else compute(case)
     return found
 
 
