@@ -20,7 +20,8 @@ from farfield.networks.resnet import PreActResNet20, read_hein2019
 QUESTION = (
     "farfield audit as a user runs it, start-up and report included: 10,000 rows x 30 features "
     "with an MLP 30-256-256-2, with and without --guard; 1,000,000 rows x 50 features from "
-    "parquet; 500 images with a ResNet-20. Seconds, and peak memory in GB."
+    "parquet; 500 images with a ResNet-20. Seconds, and peak memory in GB, of "
+    "both processes of an audit together."
 )
 TARGETS = {
     "table_seconds": "<= 5",
@@ -33,7 +34,8 @@ from farfield.cli import main
 try:
     main()
 finally:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    peak = sum(resource.getrusage(each).ru_maxrss for each in both) / 2**20
     print(json.dumps({"gigabytes": round(peak, 3)}))
 """
 
