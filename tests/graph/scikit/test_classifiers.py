@@ -14,7 +14,11 @@ from sklearn.discriminant_analysis import (
     QuadraticDiscriminantAnalysis,
 )
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.feature_selection import RFE
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import (
@@ -348,3 +352,15 @@ def test_calibrators_that_all_say_zero_share_alike():
             curve.f_.y = np.zeros_like(curve.f_.y)
     network = ff.capture(model)
     assert torch.allclose(network.probabilities(rows), torch.tensor(1 / 3, dtype=torch.float64))
+
+
+def test_isotonic_curves_that_are_all_zero_share_alike():
+    """Zero but for rounding is zero: scikit-learn gives each class the same there."""
+    rng = np.random.default_rng(9)
+    rows = rng.normal(size=(200, 3))
+    forest = RandomForestClassifier(10, max_depth=4, random_state=9)
+    model = CalibratedClassifierCV(forest, cv=3, method="isotonic")
+    model.fit(rows, np.digitize(rows[:, 0], [-0.6, 0.6]))
+    others = 2 * rng.normal(size=(1500, 3))
+    found = ff.capture(model).probabilities(others)[0].numpy()
+    np.testing.assert_allclose(found, model.predict_proba(others), atol=1e-9)

@@ -20,7 +20,7 @@ from farfield.graph.scikit.registry import (
     decision,
     probabilities,
 )
-from farfield.graph.scikit.softmax import NORMALISED, SOFTMAX
+from farfield.graph.scikit.softmax import NORMALISED, NORMALISED_CURVES, SOFTMAX
 
 aten = torch.ops.aten
 # A line through two points loses digits where it is steep and they are far from zero.
@@ -123,7 +123,8 @@ def _fold(writer: Writer, table: Table, fold: Any, name: str) -> Wire:
     if len(known) < classes:
         # A fold that never saw a class gives it nothing; of two that it saw, the first gets all.
         values = writer.linear(values, np.eye(classes)[:, known[: values.width]])
-    return writer.apply(values, NORMALISED, classes)
+    shared = NORMALISED_CURVES if fold.method == "isotonic" else NORMALISED
+    return writer.apply(values, shared, classes)
 
 
 def _response(writer: Writer, table: Table, fold: Any, name: str) -> Wire:

@@ -38,16 +38,22 @@ class Normalised(RowFunction):
     """Numbers that are not negative, divided by their sum; the same for all if that is zero.
 
     Asked at rest alone: what comes in are probabilities.
+
+    Args:
+        least: Sums up to this count as zero.
     """
+
+    def __init__(self, least: float = 0.0) -> None:
+        self.least = least
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Evaluate."""
         total = rows.sum(dim=-1, keepdim=True)
-        return torch.where(total == 0, 1.0 / rows.shape[-1], rows / total)
+        return torch.where(total <= self.least, 1.0 / rows.shape[-1], rows / total)
 
     def steady(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Everywhere but at zero."""
-        return (slope == 0).all(dim=-1) & (intercept.sum(dim=-1) > 0)
+        return (slope == 0).all(dim=-1) & (intercept.sum(dim=-1) > self.least)
 
     @property
     def error(self) -> float:
@@ -57,3 +63,5 @@ class Normalised(RowFunction):
 
 SOFTMAX = Softmax()
 NORMALISED = Normalised()
+# Behind curves that are zero on whole intervals, sums of rounding alone are zero, too.
+NORMALISED_CURVES = Normalised(1e-12)
