@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench docs pages site notebooks pictures wheel dist clean
+.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench peers docs pages site notebooks pictures wheel dist clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,14 @@ growth-soundness: $(READY) ## Hold certified series against many digits; NETWORK
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks
 
+# Without what the peers ask for: they would bring another PyTorch. Torchvision for CPUs is on PyTorch's own index:
+# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. A peer that cannot be had is on the page with the reason.
+peers: ## Measure beside other packages, in an environment of their own
+	$(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip install --quiet --editable . torch==2.13.0
+	xargs -n 1 env -u PIP_CONSTRAINT $(VENV)-peers/bin/python -m pip install --quiet --no-deps < .ci/peers.txt || true
+	OMP_NUM_THREADS=1 $(VENV)-peers/bin/python -m benchmarks peers
+
 docs: pages site ## Write the generated pages of docs/, and build the site: build/docs/index.html
 
 pages: $(READY) ## Write the generated pages of docs/ alone
@@ -104,5 +112,5 @@ dist: $(READY) ## Build wheel and source archive twice, compare the bytes, check
 	sha256sum dist/*
 
 clean: ## Remove the environment and everything that was made
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-dist build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-dist $(VENV)-peers build dist farfield-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -68,7 +68,22 @@ def _answer(name: str, result: dict[str, Any]) -> str:
         f"(target {verdict['target']}, {'met' if verdict['met'] else 'missed'})"
         for key, verdict in verdicts.items()
     ]
-    return f"{'; '.join(answers)}. All numbers: {where}."
+    return "\n".join([f"{'; '.join(answers)}. All numbers: {where}.", *_table(result["numbers"])])
+
+
+def _table(numbers: dict[str, Any]) -> list[str]:
+    """Numbers that are records as rows; what a record lacks stays empty."""
+    records = {name: value for name, value in numbers.items() if isinstance(value, dict)}
+    if not records:
+        return []
+    columns = list(dict.fromkeys(column for record in records.values() for column in record))
+    titles = [column.replace("_", " ") for column in columns]
+    lines = ["", f"| | {' | '.join(titles)} |", "|---" * (len(columns) + 1) + "|"]
+    for name, record in records.items():
+        cells = [record.get(column, "") for column in columns]
+        words = [cell if isinstance(cell, str) else _number(cell) for cell in cells]
+        lines.append(f"| {name} | {' | '.join(words)} |")
+    return lines
 
 
 def _number(value: float) -> str:

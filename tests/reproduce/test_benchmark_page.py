@@ -28,12 +28,16 @@ def test_a_missed_target_is_seen(page):
         "rows": {"target": ">= 5", "measured": 6, "met": True},
     }
     machine = {"cpu": "x", "cores": 2, "python": "3", "torch": "2"}
-    result = {"question": "How?", "targets": verdicts, "seconds": 1.5, "environment": machine}
+    numbers = {"rows": 6, "peer": {"version": "1.2", "times_ours": 2.5}, "other": {"version": "no"}}
+    result = {"question": "How?", "targets": verdicts, "numbers": numbers}
+    result |= {"seconds": 1.5, "environment": machine}
     text = page.render({"speed": result})
     assert "1 of 2 targets are met" in text
     assert "| [speed](#speed) | time ratio | 3.142 | ≤ 2 | **no** |" in text
     assert "time ratio 3.142 (target <= 2, missed)" in text
     assert "How?" in text
+    table = "| | version | times ours |\n|---|---|---|\n| peer | 1.2 | 2.5 |\n| other | no |  |"
+    assert table in text
 
 
 def test_every_benchmark_with_results_is_on_the_page(page):

@@ -86,7 +86,8 @@ class Backprop:
 def _activation_backward(error: Tensor, hidden: Tensor, slope: float) -> None:
     """Multiply the error by the activation's derivative, in place.
 
-    An activation has the sign of what it was applied to. Where a mask made it zero, so is the error.
+    An activation has the sign of what it was applied to; where a mask made it zero, so is the
+    error.
     """
     if slope == 0:
         torch.ops.aten.threshold_backward.grad_input(error, hidden, 0, grad_input=error)
