@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from farfield.errors import InputError
-from farfield.guard.screen import Screen, Unwritten, screen_of
+from farfield.guard.one_row import QUICK, OneRow
+from farfield.guard.screen import Screen, screen_of
+from farfield.guard.unwritten import Unwritten, recorded
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.features import Features
 from farfield.guard.views.ranges import Ranges
@@ -30,9 +32,6 @@ from farfield.guard.views.view import Place, Say, View
 
 # What is worst of a row that holds values which are no numbers: no view, but these.
 VALUES = "values"
-# What a quick look can be taken at.
-QUICK = (torch.float32, torch.float64)
-NOTHING, ONE = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
 
 # From rows, flat or not, to what the network makes of them, ``(rows, features)``.
@@ -71,6 +70,8 @@ class Covered(nn.Module):
     other: Tensor
     fill: Tensor
     unit: Tensor
+    # What single rows are looked at by first, once the quick look was made.
+    one: OneRow | None = None
 
     def __init__(
         self,
@@ -226,10 +227,7 @@ class Covered(nn.Module):
         """Positions of the rows that a quick look does not find inside."""
         if x.ndim != 2 or x.requires_grad:
             x = x.detach().flatten(1)
-        rows = x.numpy()
-        if len(rows) == 1:
-            return NOTHING if screen.certain(rows[0]) else ONE
-        return np.flatnonzero(~screen.inside(rows))
+        return screen.doubted(x)
 
     def screen(self, x: Tensor) -> Screen | None:
         """The quick look at rows, where there is one: never while anything is recorded."""
@@ -240,6 +238,7 @@ class Covered(nn.Module):
         quick = self._quick
         if quick is None or not quick[0].unchanged():
             quick = self._quick = Unwritten(self), screen_of(self)
+            self.one = None if quick[1] is None or quick[1].inner else quick[1].one
         return quick[1]
 
     def worst(self, x: Tensor, features: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -343,12 +342,12 @@ class Covered(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles take their own quick look."""
-        return {**self.__dict__, "_quick": None}
+        return {**self.__dict__, "_quick": None, "one": None}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Covered:
         """Move with the model, but never change type: the proof counts on it."""
         before = {name: value for name, value in self.named_buffers() if value is not None}
-        self._quick = None
+        self._quick = self.one = None
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in before.items():
             path, _, last = name.rpartition(".")
@@ -377,12 +376,3 @@ def least_temperature(classes: int, epsilon: float) -> float:
             f"fine and keep their order; ask for epsilon >= {1e-4 / classes:.2g}"
         )
     return (1 - 1 / classes) / epsilon * (1 + 1e-5)
-
-
-def recorded() -> bool:
-    """Whether operations are recorded, for rows that are not those at hand."""
-    return bool(
-        torch._C._get_tracing_state() is not None
-        or torch.compiler.is_compiling()
-        or torch._C._functorch.maybe_current_level() is not None
-    )

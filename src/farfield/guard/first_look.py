@@ -8,8 +8,8 @@ compared with the others of its view.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from farfield.guard.shapes import (
     ROOM,
     Bools,
     Floats,
+    Kind,
     Shape,
     Singles,
     limit_of,
@@ -66,14 +67,25 @@ class Members:
         """
         middle = units.mean.numpy().astype(np.float32).astype(np.float64)
         from_zero, centred = (
-            _from(centre, shapes, units, low, high) for centre in (np.zeros_like(middle), middle)
+            folded(centre, shapes, units, low, high, np.float32)
+            for centre in (np.zeros_like(middle), middle)
         )
         if (
             np.sqrt(np.maximum(from_zero.limits, 0.0))
             >= (1.0 - LITTLE) * np.sqrt(np.maximum(centred.limits, 0.0))
         ).all():
-            return replace(from_zero, centres=None)
-        return centred
+            return cls._of(from_zero, None)
+        return cls._of(centred, {4: middle.astype(np.float32), 8: middle})
+
+    @classmethod
+    def _of(cls, own: Folded, centres: Mapping[int, Singles] | None) -> Members:
+        return cls(
+            centres,
+            own.factors.T.astype(np.float32, order="C"),
+            own.shifts.astype(np.float32),
+            np.repeat(np.eye(len(own.limits), dtype=np.float32), own.factors.shape[1], axis=0),
+            own.limits.astype(np.float32),
+        )
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Which members hold one row, ``(members,)``, or each of many, ``(rows, members)``."""
@@ -86,13 +98,27 @@ class Members:
         return held
 
 
-def _from(
-    centre: Floats, shapes: Sequence[Shape], units: Units, low: Floats, high: Floats
-) -> Members:
-    """Members of rows from a centre on, which single precision has.
+class Folded(NamedTuple):
+    """Balls and ellipsoids of rows from a centre on, one below the other, in double precision.
+
+    Attributes:
+        factors: ``(members * columns, columns)``.
+        shifts: ``(members * columns,)``.
+        limits: ``(members,)`` of squared lengths as computed.
+    """
+
+    factors: Floats
+    shifts: Floats
+    limits: Floats
+
+
+def folded(
+    centre: Floats, shapes: Sequence[Shape], units: Units, low: Floats, high: Floats, kind: Kind
+) -> Folded:
+    """Fold the units into members of rows from a centre on, which a precision has.
 
     ``A (x - c) - s`` is off by at most ``e = g (|A| b + |s|)``, with b the largest that ``x - c``
-    can be, so its length is by ``|e|``.
+    can be, so its length is by ``|e|``; and A itself, of two matrices, by what doubles lose.
     """
     bounds = np.maximum(high - centre, centre - low) * (1.0 + ROOM)
     turn = np.eye(len(centre)) if units.matrix is None else units.matrix.numpy().T
@@ -100,17 +126,13 @@ def _from(
     factors = [each.factor @ turn for each in shapes]
     moved = units.mean.numpy() - centre
     shifts = [e.shift + f @ moved for e, f in zip(shapes, factors, strict=True)]
-    share, limits = share_of(len(centre), np.float32), []
+    share, limits = share_of(len(centre), kind), []
+    double, reach = share_of(len(centre), np.float64), np.abs(turn) @ bounds
     for each, factor, shift in zip(shapes, factors, shifts, strict=True):
         error = share * np.linalg.norm(np.abs(factor) @ bounds + np.abs(shift))
+        error += double * np.linalg.norm(np.abs(each.factor) @ reach + np.abs(each.shift))
         limits.append(limit_of(each, share, float(error)))
-    return Members(
-        {4: centre.astype(np.float32), 8: centre},
-        np.concatenate(factors).T.astype(np.float32, order="C"),
-        np.concatenate(shifts).astype(np.float32),
-        np.repeat(np.eye(len(shapes), dtype=np.float32), len(centre), axis=0),
-        np.array(limits, np.float32),
-    )
+    return Folded(np.concatenate(factors), np.concatenate(shifts), np.array(limits))
 
 
 def density_of(covered: Covered) -> Density | None:

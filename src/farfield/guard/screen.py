@@ -10,9 +10,8 @@ their principal components.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -21,6 +20,8 @@ from torch import Tensor
 
 from farfield.guard.coordinates import Linear, Principal
 from farfield.guard.first_look import Members, density_of, places_of
+from farfield.guard.inner_shape import held, inside_both
+from farfield.guard.one_row import Hulls, OneRow
 from farfield.guard.shapes import (
     Bools,
     Ellipsoids,
@@ -28,16 +29,18 @@ from farfield.guard.shapes import (
     Kind,
     QuickEllipsoids,
     QuickSpheres,
+    Shape,
     Singles,
     Spheres,
     best,
+    cover,
 )
+from farfield.guard.unwritten import Unwritten
 from farfield.guard.views.balls import Balls
 from farfield.guard.views.categories import Categories, are_bits
 from farfield.guard.views.density import Density
 from farfield.guard.views.neighbours import Neighbours
 from farfield.guard.views.ranges import Ranges
-from farfield.guard.views.units import Units
 
 if TYPE_CHECKING:
     from farfield.guard.covered import Covered
@@ -51,12 +54,13 @@ FURTHEST = 100.0
 LARGEST = 1e15
 # The share of places that balls of principal components must hold to be asked first.
 WORTH = 0.2
+# The share of what members hold that one ellipsoid inside of them must hold to be asked first, and
+# the share of places from which on single rows are looked at by a few members of every view.
+MOST, OFTEN, SOME = 0.9, 0.5, 3
 # Numbers that are looked at together, and rows at least.
 STRIP, LEAST_STRIP = 2**17, 64
-# What no quick look is made from.
-UNUSED = ("fill", "inputs", "numeric", "other", "unit", "width")
-VERSION = attrgetter("_version")
 NONE = np.zeros(0, dtype=np.bool_)
+NOTHING, ONE = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 FALSE = np.False_.tobytes()
 
 
@@ -95,6 +99,8 @@ class OneOf:
 
 # Everything that has to hold a row.
 Way = tuple[Compared, ...]
+# For rows of 4 and of 8 bytes a number the smallest and the largest values that are looked at.
+Ends = Mapping[int, tuple[Singles, Singles]]
 
 
 @dataclass(frozen=True)
@@ -102,15 +108,22 @@ class Screen(ABC):
     """The quick look at a covered set.
 
     Attributes:
-        ends: For rows of 4 and of 8 bytes a number the smallest and the largest values that are
-            looked at; each ``(columns,)``.
+        ends: Of values that are looked at; each ``(columns,)``.
         bits: Columns of 0 and 1; ``None`` without any.
         inner: Whether a view looks at features, too.
+        one: What single rows are looked at by first; ``None`` where it would hold few.
     """
 
-    ends: Mapping[int, tuple[Singles, Singles]]
+    ends: Ends
     bits: NDArray[np.intp] | None
     inner: bool
+    one: OneRow | None
+
+    def doubted(self, x: Tensor) -> NDArray[np.intp]:
+        """Positions of the rows, ``(rows, columns)``, that are not inside for certain."""
+        if x.shape[0] != 1:
+            return np.flatnonzero(~self.inside(x.numpy()))
+        return NOTHING if self.certain(x.numpy()[0]) else ONE
 
     def certain(self, row: NDArray[Any]) -> bool:
         """Whether one row, ``(columns,)``, is inside for certain: the same in fewer calls."""
@@ -158,16 +171,19 @@ class NarrowScreen(Screen):
     """The quick look at rows of few columns, by what they are in single precision.
 
     Attributes:
-        first: One ball or ellipsoid of every view.
+        first: An ellipsoid inside of one ball or ellipsoid of every view; ``None`` where it would
+            hold few rows.
+        members: These balls and ellipsoids.
         others: For each of these all others of its view; ``None`` without any.
     """
 
-    first: Members
+    first: Members | None
+    members: Members
     others: tuple[OneOf | Compared | None, ...]
 
     def holds(self, row: NDArray[Any]) -> bool:
         """Whether all views hold one row."""
-        held = self.first.hold(row)
+        held = self.members.hold(row)
         if FALSE not in held.tobytes():
             return True
         pairs = zip(held.tolist(), self.others, strict=True)
@@ -175,8 +191,18 @@ class NarrowScreen(Screen):
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Whether all views hold rows."""
+        if self.first is None:
+            return self._each(rows)
+        sure: Bools = self.first.hold(rows)[:, 0]
+        left = np.flatnonzero(~sure)
+        if len(left):
+            sure[left] = self._each(rows[left])
+        return sure
+
+    def _each(self, rows: NDArray[Any]) -> Bools:
+        """The same, view by view."""
         sure = np.ones(len(rows), dtype=np.bool_)
-        for own, each in zip(self.first.hold(rows).T, self.others, strict=True):
+        for own, each in zip(self.members.hold(rows).T, self.others, strict=True):
             left = np.flatnonzero(sure > own)
             if len(left):
                 sure[left] = False if each is None else each.hold(rows[left])
@@ -245,16 +271,15 @@ def screen_of(covered: Covered) -> Screen | None:
     low = np.maximum(covered.ranges.low.numpy(), mean - FURTHEST * unit)
     high = np.minimum(covered.ranges.high.numpy(), mean + FURTHEST * unit)
     ends = {4: _ends(low, high, np.float32), 8: _ends(low, high, np.float64)}
-    inner = covered.inner is not None
     if covered.columns <= NARROW and covered.reduced is None:
-        return NarrowScreen(ends, bits, inner, *_members(covered, low, high))
-    return WideScreen(ends, bits, inner, _ways(covered, low, high))
+        return _narrow(covered, low, high, ends, bits)
+    return WideScreen(ends, bits, covered.inner is not None, None, _ways(covered, low, high))
 
 
-def _members(
-    covered: Covered, low: Floats, high: Floats
-) -> tuple[Members, tuple[OneOf | Compared | None, ...]]:
-    """One member of every view, and all others."""
+def _narrow(
+    covered: Covered, low: Floats, high: Floats, ends: Ends, bits: NDArray[np.intp] | None
+) -> NarrowScreen:
+    """One member of every view, all others, and what most rows are told by."""
     units, places = covered.whitened, places_of(covered)
     own, sets = Linear.of(units, low, high, np.float32), [_balls(covered), *_others(covered)]
     chosen = [best(each, places) for each in sets]
@@ -268,7 +293,51 @@ def _members(
             others.append(Compared(own, (_quick(each, own, places),)))
         else:
             others.append(OneOf(Members.of(rest, units, low, high)))
-    return Members.of(shapes, units, low, high), tuple(others)
+    inner = _inner(shapes, places)
+    return NarrowScreen(
+        ends,
+        bits,
+        covered.inner is not None,
+        _one_row(covered, (low, high), bits, inner, sets, places),
+        None if inner is None else Members.of([inner], units, low, high),
+        Members.of(shapes, units, low, high),
+        tuple(others),
+    )
+
+
+def _one_row(
+    covered: Covered,
+    between: tuple[Floats, Floats],
+    bits: NDArray[np.intp] | None,
+    inner: Shape | None,
+    sets: Sequence[Spheres | Ellipsoids],
+    places: Floats,
+) -> OneRow | None:
+    """What single rows are looked at by: what most are told by, then some of every view."""
+    views = [[each.shape(member) for member in cover(each, places, SOME)] for each in sets]
+    shares = [np.logical_or.reduce([held(own, places) for own in view]) for view in views]
+    if np.logical_and.reduce(shares).mean() < OFTEN:
+        return None
+    looks = ([[inner]], views) if inner is not None else (views,)
+    return OneRow(
+        (1, covered.columns),
+        between[0].tolist(),
+        between[1].tolist(),
+        () if bits is None else tuple(bits.tolist()),
+        tuple(Hulls.of(each, covered.whitened, *between) for each in looks),
+        Unwritten(covered),
+    )
+
+
+def _inner(shapes: Sequence[Shape], places: Floats) -> Shape | None:
+    """An ellipsoid inside of all that holds most of what they do; ``None`` without one."""
+    found: Shape | None = shapes[0]
+    for each in shapes[1:]:
+        found = None if found is None else inside_both(found, each, places)
+    if found is None or len(shapes) == 1:
+        return None
+    all_of_them = np.logical_and.reduce([held(each, places) for each in shapes])
+    return found if held(found, places).sum() >= MOST * all_of_them.sum() else None
 
 
 def _ways(covered: Covered, low: Floats, high: Floats) -> tuple[Way, ...]:
@@ -331,37 +400,3 @@ def _ends(low: Floats, high: Floats, own: Kind) -> tuple[Singles, Singles]:
     least = np.where(least < low, np.nextafter(least, own(np.inf)), least)
     most = np.where(most > high, np.nextafter(most, own(-np.inf)), most)
     return np.where(least <= most, least, own(np.nan)), most
-
-
-class Unwritten:
-    """Whether the numbers of a covered set are still those that a quick look was made from.
-
-    Every write to a tensor raises its version, so the sum over tensors tells of any; and whatever
-    holds them, by name, must hold the same ones. It is asked before every look, so all of it runs
-    without a loop of Python's own.
-    """
-
-    def __init__(self, covered: Covered) -> None:
-        held: list[tuple[dict[str, Any], str, Any]] = []
-        for module in covered.modules():
-            held += [(module._modules, name, child) for name, child in module._modules.items()]
-            held += [
-                (module._buffers, name, value)
-                for name, value in module._buffers.items()
-                if value is not None and (name not in UNUSED or isinstance(module, Units))
-            ]
-        self.places, self.names, self.things = zip(*held, strict=True)
-        self.tensors = [each for each in self.things if isinstance(each, Tensor)]
-        # Tensors of inference mode do not tell whether they were written to.
-        self.tell = not any(value.is_inference() for value in self.tensors)
-        self.versions = sum(map(VERSION, self.tensors)) if self.tell else -1
-        self.views, self.count = covered.views._modules, len(covered.views)
-
-    def unchanged(self) -> bool:
-        """Whether every tensor is the same one, and nobody has written to it."""
-        return (
-            self.tell
-            and sum(map(VERSION, self.tensors)) == self.versions
-            and all(map(is_, map(dict.get, self.places, self.names), self.things))
-            and len(self.views) == self.count
-        )

@@ -141,7 +141,19 @@ class Ellipsoids:
 
 def best(each: Spheres | Ellipsoids, places: Floats) -> int:
     """The ball or ellipsoid that holds most of some places."""
-    return int((each.levels(places) <= 0.0).sum(axis=0).argmax())
+    return cover(each, places, 1)[0]
+
+
+def cover(each: Spheres | Ellipsoids, places: Floats, count: int) -> list[int]:
+    """Up to so many balls or ellipsoids, each of which holds many places that few before do."""
+    inside, found = each.levels(places) <= 0.0, list[int]()
+    weights = np.ones(len(places))
+    for _ in range(min(count, each.count)):
+        most = weights @ inside
+        most[found] = -1.0
+        found.append(int(most.argmax()))
+        weights[inside[:, found[-1]]] /= 10.0
+    return found
 
 
 @dataclass(frozen=True)
