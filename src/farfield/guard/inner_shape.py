@@ -1,15 +1,15 @@
 """One ellipsoid inside of two balls or ellipsoids: most rows are told by it alone.
 
 Around a centre c, with ``w = A (u - c)`` and ``a = s - A c``, a ball or ellipsoid is
-``|w - a|^2 <= r^2``. Since ``-2 a.w <= k (a.w)^2 / |a|^2 + |a|^2 / k`` for every ``k > 0``, it holds
-all of
+``|w - a|^2 <= r^2``. Since ``-2 a.w <= k (a.w)^2 / |a|^2 + |a|^2 / k`` for every ``k > 0``, it
+holds all of
 
     |w|^2 + k (a.w)^2 / |a|^2 <= r^2 - (1 + 1 / k) |a|^2,
 
-an ellipsoid ``|M v| <= 1`` of ``v = u - c``, narrower in one direction only. Of two such ones, with
-``M_2 M_1^-1 = U S V``, the lengths of ``B v = max(S, 1) V M_1 v`` are at least those of ``M_1 v`` and
-of ``M_2 v``: ``|B v| <= 1`` is inside of both. How far rounding is from that is measured, and taken
-off.
+an ellipsoid ``|M v| <= 1`` of ``v = u - c``, narrower in one direction only. Of two such ones,
+with ``M_2 M_1^-1 = U S V``, the lengths of ``B v = max(S, 1) V M_1 v`` are at least those of
+``M_1 v`` and of ``M_2 v``: ``|B v| <= 1`` is inside of both. How far rounding is from that is
+measured, and taken off.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def inside_both(one: Shape, other: Shape, places: Floats) -> Shape | None:
     """An ellipsoid inside of both that holds many places; ``None`` where none was found."""
     if not (_usable(one) and _usable(other)):
         return None
-    ends = (np.linalg.solve(each.factor, each.shift) for each in (one, other))
+    begin, end = (np.linalg.solve(each.factor, each.shift) for each in (one, other))
     best, most = None, 0
-    for centre, narrower in itertools.product(np.linspace(*ends, STEPS), NARROWER):
+    for centre, narrower in itertools.product(np.linspace(begin, end, STEPS), NARROWER):
         pair = [_around(centre, each, narrower) for each in (one, other)]
         if pair[0] is None or pair[1] is None:
             continue
@@ -87,4 +87,5 @@ def _proven(centre: Floats, factor: Floats, first: Floats, second: Floats) -> Sh
 
 def _over(upper: Floats, lower: Floats) -> Floats:
     """``upper lower^-1``."""
-    return np.linalg.solve(lower.T, upper.T).T
+    found: Floats = np.linalg.solve(lower.T, upper.T).T
+    return found
