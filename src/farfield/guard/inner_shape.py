@@ -87,5 +87,4 @@ def _proven(centre: Floats, factor: Floats, first: Floats, second: Floats) -> Sh
 
 def _over(upper: Floats, lower: Floats) -> Floats:
     """``upper lower^-1``."""
-    found: Floats = np.linalg.solve(lower.T, upper.T).T
-    return found
+    return np.asarray(np.linalg.solve(lower.T, upper.T).T, np.float64)

@@ -171,13 +171,10 @@ class NarrowScreen(Screen):
     """The quick look at rows of few columns, by what they are in single precision.
 
     Attributes:
-        first: An ellipsoid inside of one ball or ellipsoid of every view; ``None`` where it would
-            hold few rows.
-        members: These balls and ellipsoids.
+        members: One ball or ellipsoid of every view.
         others: For each of these all others of its view; ``None`` without any.
     """
 
-    first: Members | None
     members: Members
     others: tuple[OneOf | Compared | None, ...]
 
@@ -191,16 +188,6 @@ class NarrowScreen(Screen):
 
     def hold(self, rows: NDArray[Any]) -> Bools:
         """Whether all views hold rows."""
-        if self.first is None:
-            return self._each(rows)
-        sure: Bools = self.first.hold(rows)[:, 0]
-        left = np.flatnonzero(~sure)
-        if len(left):
-            sure[left] = self._each(rows[left])
-        return sure
-
-    def _each(self, rows: NDArray[Any]) -> Bools:
-        """The same, view by view."""
         sure = np.ones(len(rows), dtype=np.bool_)
         for own, each in zip(self.members.hold(rows).T, self.others, strict=True):
             left = np.flatnonzero(sure > own)
@@ -299,7 +286,6 @@ def _narrow(
         bits,
         covered.inner is not None,
         _one_row(covered, (low, high), bits, inner, sets, places),
-        None if inner is None else Members.of([inner], units, low, high),
         Members.of(shapes, units, low, high),
         tuple(others),
     )
