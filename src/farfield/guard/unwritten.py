@@ -1,4 +1,4 @@
-"""Whether the numbers of a covered set are still the same, and whether rows are numbers at all."""
+"""Whether the numbers of a covered set are still the same, and whether anything is recorded."""
 
 from __future__ import annotations
 
