@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from benchmarks.infinity import mlp
 from benchmarks.missing import NotHere
@@ -39,11 +40,15 @@ TREES, TREE_ROWS = 500, 5000
 
 
 def measure() -> dict[str, Any]:
-    """Time the guard and its predictions, on one thread."""
+    """Time the guard and its predictions, on one thread.
+
+    NumPy's threads, too: they go on waiting for more in a loop, which would count.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return {**_tables(), **_pixels(), **_trees()}
+        with threadpool_limits(1):
+            return {**_tables(), **_pixels(), **_trees()}
     finally:
         torch.set_num_threads(threads)
 

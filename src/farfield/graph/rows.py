@@ -82,7 +82,8 @@ def _as_tensor(values: Any, what: str) -> Tensor:
                 f"{what} has dtype {array.dtype}; encode strings, dates and objects as "
                 "floating-point numbers first"
             )
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        # Data frames lend arrays that nobody may write to, of which torch would warn.
+        tensor = torch.from_numpy(np.require(array, requirements="CW"))
     if not tensor.is_floating_point():
         raise InputError(
             f"{what} has dtype {tensor.dtype}; farfield works on floating-point numbers. "

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from farfield.errors import NumericalOverflow, UnsupportedOperation
 from farfield.exact.series.expansions import logarithm, power
+from farfield.exact.series.leading import leading_order, shifted
 from farfield.exact.series.value import LOG, Order, Series, Terms, beside, per_ray, typical
 from farfield.graph.stepwise import box_cox
 
@@ -44,8 +45,6 @@ def warped(domain: SeriesDomain, exponents: Tensor, value: Series) -> Series:
 
     Rays on which a value is not positive far out are marked as undecided.
     """
-    from farfield.exact.series.growing import leading_order, shifted
-
     refuse_odd(value, "a power or logarithm")
     order, zero = leading_order(domain, value)
     met = per_ray(zero).any(dim=1)
