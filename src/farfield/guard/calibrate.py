@@ -14,7 +14,7 @@ costs least is taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,6 +95,16 @@ class Ranked:
         moved: Floats = self.usual + (self.scores - self.usual) * beyond
         return moved
 
+    def outside(self, thresholds: Floats) -> Outside:
+        """The rows beyond thresholds, moved out until there are enough of them."""
+        for moved in self.further.values():
+            places = np.flatnonzero((moved > thresholds).any(axis=1))
+            if len(places) >= TOLD_FROM:
+                break
+        count, rows = int((self.scores > thresholds).any(axis=1).sum()), len(self.scores)
+        share = 1.0 if count == rows else float(betaincinv(count + 1, rows - count, LEVEL))
+        return Outside(places, moved[places], share)
+
     def at(self, keep: float) -> Floats:
         """``(views,)`` the scores at the rank that leaves a share inside; the largest, if any."""
         count = len(self.scores)
@@ -136,6 +146,21 @@ class Ranked:
 
 
 @dataclass(frozen=True, eq=False)
+class Outside:
+    """Rows that are outside, or would be if they were somewhat further out.
+
+    Attributes:
+        places: ``(outside,)`` which rows.
+        scores: ``(outside, views)`` of theirs, moved out.
+        share: Of new rows, at the upper end of its interval, that is outside as it is.
+    """
+
+    places: NDArray[np.intp]
+    scores: Floats
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
 class Judge:
     """What thresholds cost rows near the data, and what they notice.
 
@@ -160,7 +185,7 @@ class Judge:
         hot: Floats = 1.0 + np.square(np.maximum(own.distances(scores), 0.0) / self.unit)
         return hot
 
-    def lost(self, own: Levels, ranked: Ranked) -> float:
+    def lost(self, own: Levels, outside: Outside) -> float:
         """Nats that a new row may lose on average.
 
         The share of rows outside, at the upper end of its interval, times what a row outside
@@ -169,22 +194,14 @@ class Judge:
 
         Args:
             own: Thresholds.
-            ranked: Scores of the same views.
+            outside: What is outside of them.
         """
-        if self.p is None:
+        if self.p is None or not len(outside.places):
             return 0.0
-        for moved in ranked.further.values():
-            hot = self.temperatures(own, moved)
-            outside = np.flatnonzero(hot > 1.0)
-            if len(outside) >= TOLD_FROM:
-                break
-        if not len(outside):
-            return 0.0
-        labels = None if self.labels is None else self.labels[outside]
-        change = likelihood_lost(self.p[outside], labels, hot[outside])
-        count, rows = int((own.distances(ranked.scores) > 0.0).sum()), len(ranked.scores)
-        share = 1.0 if count == rows else float(betaincinv(count + 1, rows - count, LEVEL))
-        return share * float(np.maximum(change, 0.0).mean())
+        labels = None if self.labels is None else self.labels[outside.places]
+        hot = self.temperatures(own, outside.scores)
+        change = likelihood_lost(self.p[outside.places], labels, hot)
+        return outside.share * float(np.maximum(change, 0.0).mean())
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
@@ -220,11 +237,13 @@ def enough(
     least = [floors[view] for view in views]
     ranked = Ranked.of(judge.scores[:, views])
     found: list[tuple[Levels, float, float]] = []
-    for share, steep in _candidates(keep):
-        own = ranked.levels(least, share, stretch, steep)
-        lost = judge.lost(own, ranked)
-        if lost <= BUDGET:
-            found.append((own, judge.noticed(own, views), lost))
+    for share in (keep, *(each for each in SHARES if each > keep)):
+        outside = ranked.outside(ranked.levels(least, share, stretch).thresholds)
+        for steep in STEEPS:
+            own = ranked.levels(least, share, stretch, steep)
+            lost = judge.lost(own, outside)
+            if lost <= BUDGET:
+                found.append((own, judge.noticed(own, views), lost))
     if not found:
         # The last is the widest set, and the one that costs least.
         return own, judge.noticed(own, views)
@@ -278,12 +297,6 @@ def _ranks(scores: Floats, ordered: Floats) -> NDArray[np.intp]:
     """The rank of every row by each view, from 1 on; equals share the least."""
     pairs = zip(ordered.T, scores.T, strict=True)
     return 1 + np.stack([each.searchsorted(own) for each, own in pairs], axis=1)
-
-
-def _candidates(keep: float) -> Iterator[tuple[float, float]]:
-    for share in (keep, *(each for each in SHARES if each > keep)):
-        for steep in STEEPS:
-            yield share, steep
 
 
 def _auroc(near: Floats, far: Floats) -> float:
