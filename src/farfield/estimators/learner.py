@@ -149,7 +149,7 @@ class Learner(BaseEstimator, TrainingSettings):  # type: ignore[misc]  # scikit-
         like = next(iter(states[0].values()), torch.zeros(()))
         count = max(1, CHUNK // self._row_size(values))
         for start in range(0, len(values), count):
-            part = np.require(values[start : start + count], requirements="CW")
+            part = np.require(values[start : start + count], requirements=["C", "W"])
             inputs = torch.from_numpy(part).to(like.device, like.dtype)
             with torch.no_grad():
                 outputs = [

@@ -16,7 +16,7 @@ from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.ray.place_domain import PlaceDomain
 from farfield.exact.sliced_germ import SlicedGerm
-from farfield.exact.slices import Floats, SlicedWeight
+from farfield.exact.slices import SlicedWeight, Slices
 from farfield.graph.network import CHUNK_ELEMENTS
 from farfield.graph.program import Program, walk
 
@@ -24,7 +24,7 @@ from farfield.graph.program import Program, walk
 def decisions_at(
     program: Program,
     constants: Mapping[str, Tensor],
-    points: Floats,
+    points: Slices,
     error: Tensor,
     slices: int,
     caution: float = 1.0,
@@ -70,7 +70,7 @@ def proven_rows(program: Program, constants: Mapping[str, Tensor], rows: Tensor)
 def hulls_alike(
     program: Program,
     constants: Mapping[str, Tensor],
-    points: Floats,
+    points: Slices,
     error: Tensor,
     counts: Tensor,
     rungs: Sequence[int],

@@ -39,8 +39,8 @@ from farfield.exact.slices import (
     LARGEST,
     ROUNDOFF,
     SMALLEST,
-    Floats,
     SlicedWeight,
+    Slices,
     add_up,
     cut,
     out_of_range,
@@ -183,7 +183,7 @@ class SlicedDomain(BoundedDomain):
         fresh = (rate + sum_error(4 * count + 8, held) * 4) * operation.terms / divisor * tops
         return SlicedGerm(parts[0], _plus_fresh(grown, fresh), parts[1:])
 
-    def _tops(self, floats: Floats, bits: int) -> Tensor:
+    def _tops(self, floats: Slices, bits: int) -> Tensor:
         """What no number of a row exceeds; doubts rows that cannot be cut."""
         tops = row_tops(floats[0])
         if len(floats) > 1:
@@ -195,7 +195,7 @@ class SlicedDomain(BoundedDomain):
     def _doubt_rows(self, rows: Tensor) -> None:
         self.certain = self.certain & ~rows.reshape(2, self.rays).any(dim=0)
 
-    def _marked(self, floats: Floats, error: Tensor, tops: Tensor, bits: int) -> Tensor:
+    def _marked(self, floats: Slices, error: Tensor, tops: Tensor, bits: int) -> Tensor:
         """Errors, and a trace of every number that is not zero: what it meets is not exact."""
         mark = tops * 2.0 ** -(53 + (bits + 1) * self.slices + MARK_BITS)
         present = error + size_of(floats)
@@ -361,7 +361,7 @@ def _plus_fresh(grown: Tensor, fresh: Tensor) -> Tensor:
     return torch.where(grown > 0, grown + fresh, 0.0) * SLACK
 
 
-def _divided(parts: Floats, divisor: int) -> Floats:
+def _divided(parts: Slices, divisor: int) -> Slices:
     """Long division by a whole number: each remainder goes to the next float."""
     if divisor & (divisor - 1) == 0:
         return tuple(part / divisor for part in parts)

@@ -11,7 +11,7 @@ from torch import Tensor
 from farfield.exact.bounded import BoundedGerm
 from farfield.exact.germ import Germ
 from farfield.exact.leads import SLACK
-from farfield.exact.slices import ROUNDOFF, Floats, add_up, sum_error, two_product
+from farfield.exact.slices import ROUNDOFF, Slices, add_up, sum_error, two_product
 from farfield.graph.rules import Affine
 
 
@@ -19,10 +19,10 @@ from farfield.graph.rules import Affine
 class SlicedGerm(BoundedGerm):
     """A germ whose numbers are sums of floats: ``parts``, and the others in ``tail``."""
 
-    tail: Floats = ()
+    tail: Slices = ()
 
     @property
-    def floats(self) -> Floats:
+    def floats(self) -> Slices:
         """All floats, the largest first."""
         return (self.parts, *self.tail)
 
@@ -34,7 +34,7 @@ class SlicedGerm(BoundedGerm):
         return BoundedGerm(self.parts, error * SLACK if self.tail else error)
 
 
-def floats_of(value: Germ) -> Floats:
+def floats_of(value: Germ) -> Slices:
     """All floats of a germ of any kind."""
     return value.floats if isinstance(value, SlicedGerm) else (value.parts,)
 

@@ -32,7 +32,7 @@ LARGEST, SMALLEST, LEAST_FACTOR = 2.0**300, 2.0**-200, 2.0**-300
 # Slices of weights that have no more numbers than this in all are kept.
 KEPT = 1 << 20
 
-Floats = tuple[Tensor, ...]
+Slices = tuple[Tensor, ...]
 Linear = Callable[..., Tensor]
 
 
@@ -56,7 +56,7 @@ def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
     return high, a - high
 
 
-def add_up(terms: Sequence[Tensor], count: int) -> Floats:
+def add_up(terms: Sequence[Tensor], count: int) -> Slices:
     """Add floats into ``count`` floats; see :func:`sum_error` for how far off that may be.
 
     >>> one, small = torch.ones((), dtype=torch.float64), torch.tensor(2.0**-80).double()
@@ -85,7 +85,7 @@ def sum_error(terms: int, count: int) -> float:
     return 2 * terms**2 * ROUNDOFF**count
 
 
-def normalised(parts: Sequence[Tensor], turns: int = 2) -> Floats:
+def normalised(parts: Sequence[Tensor], turns: int = 2) -> Slices:
     """Move everything into the first float that fits, without error."""
     found = list(parts)
     for _ in range(min(len(found) - 1, turns)):
@@ -107,7 +107,7 @@ def row_tops(leading: Tensor) -> Tensor:
     return tops.reshape(-1, *[1] * (leading.ndim - 1))
 
 
-def cut(parts: Floats, tops: Tensor | float, bits: int, count: int) -> tuple[Floats, Floats]:
+def cut(parts: Slices, tops: Tensor | float, bits: int, count: int) -> tuple[Slices, Slices]:
     """Cut numbers of at most ``tops`` into slices, and what is left before and after each.
 
     Slice ``j`` is a multiple of ``tops * 2**(1 - j (bits + 1))``, at most ``2**bits`` of them; what
@@ -152,7 +152,7 @@ class SlicedWeight:
     bits: int
     terms: int
     usable: bool
-    kept: dict[int, tuple[Floats, Tensor]]
+    kept: dict[int, tuple[Slices, Tensor]]
 
     @classmethod
     def of(
@@ -183,7 +183,7 @@ class SlicedWeight:
         rest = rounded * count * self.terms * self.top * 2
         return (self.sizes * (2 * rounded + added) + rest) * (1 + 2.0**-30)
 
-    def apply(self, parts: Floats, tops: Tensor, count: int) -> Floats:
+    def apply(self, parts: Slices, tops: Tensor, count: int) -> Slices:
         """Multiply, exactly but for what is left behind ``count`` slices of both."""
         slices, rests = cut(parts, tops, self.bits, count)
         weights, last = self._cut(count)
@@ -198,7 +198,7 @@ class SlicedWeight:
         exact = [level for level in levels if level is not None]
         return add_up([*exact, plain], self.floats(count))
 
-    def _cut(self, count: int) -> tuple[Floats, Tensor]:
+    def _cut(self, count: int) -> tuple[Slices, Tensor]:
         """The weight's slices and what is left of it."""
         if count in self.kept:
             return self.kept[count]

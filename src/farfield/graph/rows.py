@@ -83,7 +83,7 @@ def _as_tensor(values: Any, what: str) -> Tensor:
                 "floating-point numbers first"
             )
         # Data frames lend arrays that nobody may write to, of which torch would warn.
-        tensor = torch.from_numpy(np.require(array, requirements="CW"))
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
     if not tensor.is_floating_point():
         raise InputError(
             f"{what} has dtype {tensor.dtype}; farfield works on floating-point numbers. "

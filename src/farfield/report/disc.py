@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from farfield.report.figure import CLASSES, new_figure, save_figure
 
-Floats = NDArray[Any]
+AnyFloats = NDArray[Any]
 # Where the ring of the limits is drawn, and circles around the centre.
 RIM = (1.02, 1.10)
 CIRCLES = (1.0, 10.0)
@@ -40,13 +40,13 @@ class Disc:
         halfway: The distance that is drawn halfway to the rim.
     """
 
-    angles: Floats
-    distances: Floats
-    near: Floats
-    limit: Floats
+    angles: AnyFloats
+    distances: AnyFloats
+    near: AnyFloats
+    limit: AnyFloats
     halfway: float
 
-    def places(self, offsets: Floats) -> Floats:
+    def places(self, offsets: AnyFloats) -> AnyFloats:
         """Where points lie on the disc, given relative to its centre, ``(points, 2)``.
 
         >>> zero = np.zeros(1)
@@ -54,7 +54,7 @@ class Disc:
         [[0.5, 0.0]]
         """
         distance = np.linalg.norm(offsets, axis=1, keepdims=True)
-        found: Floats = offsets / (distance + self.halfway)
+        found: AnyFloats = offsets / (distance + self.halfway)
         return found
 
 
@@ -93,8 +93,8 @@ def draw_disc(axis: Any, disc: Disc, limits: tuple[float, float]) -> Any:
 
 def draw_discs(
     discs: Mapping[str, Disc],
-    offsets: Floats,
-    labels: Floats,
+    offsets: AnyFloats,
+    labels: AnyFloats,
     *,
     notes: Mapping[str, str] | None = None,
     columns: int = 4,
@@ -132,8 +132,8 @@ def draw_discs(
 def save_discs(
     discs: Mapping[str, Disc],
     path: Path,
-    offsets: Floats,
-    labels: Floats,
+    offsets: AnyFloats,
+    labels: AnyFloats,
     *,
     notes: Mapping[str, str] | None = None,
     columns: int = 4,

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
 from farfield.exact.bounded import ROUNDOFF
-from farfield.exact.series.growing import NONE, FinerOrders
+from farfield.exact.series.growing import FinerOrders
+from farfield.exact.series.leading import NONE
 from farfield.exact.series.taylor import (
     at_rest,
     composed,
