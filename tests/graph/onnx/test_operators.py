@@ -713,6 +713,20 @@ def test_swish_is_x_times_a_sigmoid(alpha, save):
     np.testing.assert_allclose(network.logits(x)[0], expected, atol=1e-7)
 
 
+def test_selu_has_the_constants_of_onnx(save):
+    """They are rounded to single precision, so that slopes differ from PyTorch's by 3e-8."""
+    constants = {
+        name: attribute.default_value.f
+        for name, attribute in onnx.defs.get_schema("Selu", 6).attributes.items()
+    }
+    network = ff.capture(save([onnx.helper.make_node("Selu", ["x"], ["y"])], (2,)))
+    assert network.logits(np.array([[2.0, 2.0]]))[0, 0, 0] == 2.0 * constants["gamma"]
+    below = constants["gamma"] * constants["alpha"] * np.expm1(-1.0)
+    assert float(network.logits(np.array([[-1.0, 0.0]]))[0, 0, 0]) == pytest.approx(
+        below, rel=1e-14
+    )
+
+
 def test_the_documentation_lists_every_operator():
     text = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
     table = text.split("### Operators")[1].split("Multiplying")[0]

@@ -104,11 +104,11 @@ def celu(trace: ProgramBuilder, node: Node) -> Any:
 
 @operator("Selu")
 def selu(trace: ProgramBuilder, node: Node) -> Any:
-    """ELU times a scale."""
-    if not {"alpha", "gamma"} & set(node.attributes):
-        return trace.apply(aten.selu.default, node[0])
-    alpha, scale = node.number("alpha", 1.67326319217681884765625), node.number("gamma", 1.05070102)
-    return trace.apply(aten.elu.default, node[0], alpha, scale)
+    """ELU times a scale; both are ONNX's own roundings of what they should be."""
+    alpha = node.number("alpha", 1.67326319217681884765625)
+    return trace.apply(
+        aten.elu.default, node[0], alpha, node.number("gamma", 1.05070102214813232421875)
+    )
 
 
 @operator("Gelu")
