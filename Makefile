@@ -68,8 +68,8 @@ growth-soundness: $(READY) ## Hold certified series against many digits; NETWORK
 bench: $(READY) ## Measure; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks
 
-# Without what the peers ask for: they would bring another PyTorch. Torchvision for CPUs is on PyTorch's own index:
-# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. A peer that cannot be had is on the page with the reason.
+# Without what the peers ask for: they would bring another PyTorch. Torchvision for CPUs is on PyTorch's own index,
+# which PIP_EXTRA_INDEX_URL names. A peer that cannot be had is on the page with the reason.
 peers: ## Measure beside other packages, in an environment of their own
 	$(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --editable . torch==2.13.0
