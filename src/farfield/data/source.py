@@ -36,6 +36,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.X)
 
+    def __getitem__(self, some: NDArray[np.bool_]) -> Rows:
+        return Rows(self.X[some], None if self.y is None else self.y[some], self.index[some])
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -203,14 +206,33 @@ class Source(ABC):
 
         The result depends on the seed and the rows only; all rows if there are no more than ``k``.
         """
+        return self.take(self._drawn(k, random_state))
+
+    def sample_both(
+        self, k: int, others: int, random_state: int | None = None
+    ) -> tuple[Rows, Rows]:
+        """Draw ``k`` rows as :meth:`sample` does, and other rows, or as many as there are.
+
+        The file is gone through once.
+        """
+        first = self._drawn(k, random_state)
+        left = np.setdiff1d(np.arange(self.n_rows), first, assume_unique=True)
+        generator = np.random.default_rng([self._seed(random_state), len(first)])
+        more = generator.choice(left, min(others, len(left)), replace=False, shuffle=False)
+        every = self.take(np.union1d(first, more))
+        own = np.isin(every.index, first)
+        return every[own], every[~own]
+
+    def _drawn(self, k: int, random_state: int | None) -> NDArray[np.int64]:
         if k < 1:
             raise InputError(f"a sample needs at least one row, got k={k}.")
         if k >= self.n_rows:
-            return self.take(np.arange(self.n_rows))
-        generator = np.random.default_rng(
-            self.random_state if random_state is None else random_state
-        )
-        return self.take(np.sort(generator.choice(self.n_rows, k, replace=False, shuffle=False)))
+            return np.arange(self.n_rows)
+        generator = np.random.default_rng(self._seed(random_state))
+        return np.sort(generator.choice(self.n_rows, k, replace=False, shuffle=False))
+
+    def _seed(self, random_state: int | None) -> int:
+        return self.random_state if random_state is None else random_state
 
     def _chunk_rows(self, size: int | None) -> int:
         """Return how many rows to hold at a time."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -171,6 +171,7 @@ class Judge:
         p: ``(rows, classes)`` the model's own probabilities; ``None`` for a regressor.
         labels: ``(rows,)`` classes; without them the model's own probabilities count.
         unit: h.
+        known: What was enough, by what it was asked for.
     """
 
     scores: Floats
@@ -179,6 +180,7 @@ class Judge:
     p: Floats | None
     labels: NDArray[np.int64] | None
     unit: float
+    known: dict[tuple[object, ...], tuple[Levels, float]] = field(default_factory=dict)
 
     def temperatures(self, own: Levels, scores: Floats) -> Floats:
         """``T``, ``(rows,)``."""
@@ -205,45 +207,75 @@ class Judge:
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
-        near = np.sort(self._uncertainty(own, self.scores[:MOST_RANKED, views], None))
-        found = [
-            _auroc(near, self._uncertainty(own, rows[:, views], self.bases))
-            for rows in self.synthetic.values()
-        ]
-        return float(np.mean(found))
+        return self.look(own, views).noticed(1.0)
 
-    def _uncertainty(self, own: Levels, scores: Floats, places: NDArray[np.intp] | None) -> Floats:
-        hot = self.temperatures(own, scores)
-        if self.p is None:
-            return -1.0 / hot
-        above = self._above[: len(scores)] if places is None else self._above[places]
-        found: Floats = -above / hot
-        return found
+    def look(self, own: Levels, views: Sequence[int]) -> Look:
+        """How far rows and synthetic ones are out, by widths that are these but for a factor."""
+        rows = self.scores[:MOST_RANKED, views]
+        near = self._above[: len(rows)], self.temperatures(own, rows) - 1.0
+        far = [
+            (self._above[self.bases], self.temperatures(own, each[:, views]) - 1.0)
+            for each in self.synthetic.values()
+        ]
+        return Look(near, far)
 
     @cached_property
     def _above(self) -> Floats:
         """How far the model's own confidence is above the uniform answer, ``(rows,)``."""
         if self.p is None:
-            raise AssertionError("a regressor has no confidence")
+            return np.ones(len(self.scores))
         share = 1.0 / self.p.shape[1]
         found: Floats = np.nan_to_num(self.p.max(axis=1), nan=share) - share
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Rows near the data and synthetic ones: confidences above the uniform one, and ``T - 1``.
+
+    Attributes:
+        near: Of rows near the data, ``(rows,)`` each.
+        far: Of every kind of synthetic rows.
+    """
+
+    near: tuple[Floats, Floats]
+    far: Sequence[tuple[Floats, Floats]]
+
+    def noticed(self, wider: float) -> float:
+        """AUROC of synthetic rows by their confidence, if all widths were wider by a factor."""
+        near = np.sort(_uncertainty(*self.near, wider))
+        return float(np.mean([_auroc(near, _uncertainty(*each, wider)) for each in self.far]))
+
+
+def _uncertainty(above: Floats, hot: Floats, wider: float) -> Floats:
+    found: Floats = -above / (1.0 + hot / wider**2)
+    return found
 
 
 def enough(
     judge: Judge, views: Sequence[int], floors: Sequence[float], keep: float, stretch: float = 1.0
 ) -> tuple[Levels, float]:
     """The share and the width that cost least, of those that notice most and cost little."""
-    least = [floors[view] for view in views]
+    asked = *views, *floors, keep, stretch
+    if asked not in judge.known:
+        judge.known[asked] = _enough(judge, views, [floors[view] for view in views], keep, stretch)
+    return judge.known[asked]
+
+
+def _enough(
+    judge: Judge, views: Sequence[int], least: Sequence[float], keep: float, stretch: float
+) -> tuple[Levels, float]:
     ranked = Ranked.of(judge.scores[:, views])
     found: list[tuple[Levels, float, float]] = []
     for share in (keep, *(each for each in SHARES if each > keep)):
-        outside = ranked.outside(ranked.levels(least, share, stretch).thresholds)
+        steepest = ranked.levels(least, share, stretch)
+        outside, look = ranked.outside(steepest.thresholds), None
         for steep in STEEPS:
             own = ranked.levels(least, share, stretch, steep)
             lost = judge.lost(own, outside)
             if lost <= BUDGET:
-                found.append((own, judge.noticed(own, views), lost))
+                look = look or judge.look(steepest, views)
+                found.append((own, look.noticed(steep / STEEPS[0]), lost))
     if not found:
         # The last is the widest set, and the one that costs least.
         return own, judge.noticed(own, views)

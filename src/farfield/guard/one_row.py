@@ -31,11 +31,11 @@ BITS = frozenset((0.0, 1.0))
 
 
 class Hulls(NamedTuple):
-    """Balls and ellipsoids of rows, one of each view, in double precision.
+    """Balls and ellipsoids of rows, one of each view, in double precision, and rows as they are.
 
     Attributes:
-        matrix: ``(members * columns, columns)``.
-        shift: ``(members * columns,)``, with a minus.
+        matrix: ``((1 + members) * columns, columns)``, ones in the diagonal first.
+        shift: ``((1 + members) * columns,)``, with a minus; zeros first.
         views: For each member of each view, the length that ``matrix x + shift`` may have in it,
             and which of its numbers are of it.
     """
@@ -50,12 +50,14 @@ class Hulls(NamedTuple):
         shapes, columns = [each for view in views for each in view], len(low)
         own = folded(np.zeros_like(low), shapes, units, low, high, np.float64)
         lengths = (sqrt(limit) if limit > 0.0 else -1.0 for limit in own.limits)
-        begins = itertools.count(0, columns)
+        begins = itertools.count(columns, columns)
         found = tuple(
             tuple((next(lengths), slice(start := next(begins), start + columns)) for _ in view)
             for view in views
         )
-        return cls(torch.from_numpy(own.factors), torch.from_numpy(-own.shifts), found)
+        matrix = np.concatenate([np.eye(columns), own.factors])
+        shift = np.concatenate([np.zeros(columns), -own.shifts])
+        return cls(torch.from_numpy(matrix), torch.from_numpy(shift), found)
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,14 @@ class OneRow:
             map(is_, map(dict.get, own.places, own.names), own.things)
         ):
             return False
-        row = x.tolist()[0]
-        if not (all(map(le, self.low, row)) and all(map(le, row, self.high))):
-            return False
-        if self.bits and not BITS.issuperset([row[place] for place in self.bits]):
-            return False
         double = x.double()
         for matrix, shift, views in self.looks:
+            # The row itself, and its places next to what has to hold it.
             found = linear(double, matrix, shift).tolist()[0]
+            if not (all(map(le, self.low, found)) and all(map(le, found, self.high))):
+                return False
+            if self.bits and not BITS.issuperset([found[place] for place in self.bits]):
+                return False
             for view in views:
                 for length, place in view:
                     if hypot(*found[place]) <= length:

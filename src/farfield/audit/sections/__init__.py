@@ -72,17 +72,17 @@ PARTS = (
 )
 
 
-# What a second process takes over: the guard, which it makes at once and compares at last, what
-# asks a guard unless another one was asked for, which takes longer, and what draws last. That is
-# about half of what there is to do.
+# What a second process takes over: the guard, which it makes at once and compares at last, and what
+# draws last; directions and what asks a guard, too, unless one was asked for, which takes longer.
+# That is about half of what there is to do.
 OTHERS = ("guard", "rays", "surfaces")
-ASKING = ("entry errors", "what if")
+FURTHER = ("directions", "entry errors", "what if")
 
 
 def compute(case: Case) -> Fields:
     """Every part that a case has; its guard is made on another core before a part needs it."""
     parts = [part for part in PARTS if part.applies(case)]
-    handed = OTHERS if case.asked_guard else (*OTHERS, *ASKING)
+    handed = OTHERS if case.asked_guard else (*OTHERS, *FURTHER)
     if second := _begun_elsewhere(case, handed):
         return _by_two(case, parts, handed, second)
     with _guard_made_meanwhile(case) as ready:
@@ -149,7 +149,7 @@ def _elsewhere(
     for part in PARTS:
         if part.name in handed and part.name != "guard":
             fields |= part.compute(case)
-    case.found.update(receive())
+    case.found.update(fields | receive())
     fields |= guard.compute_if_possible(case)
     if case.unguarded != unguarded:
         raise RuntimeError("other parts have asked a guard that there is none of")

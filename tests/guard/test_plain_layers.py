@@ -1,0 +1,95 @@
+"""Plain layers without their modules: the same bits, and no answer once anything else is there."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrize, prune
+
+from farfield.guard.plain_layers import PlainLayers
+
+
+def _stack():
+    torch.manual_seed(0)
+    relu = nn.ReLU()
+    inner = nn.Sequential(nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Identity(), nn.Dropout())
+    return nn.Sequential(nn.Linear(4, 6), relu, inner, nn.Linear(5, 5), relu, nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [1, 7])
+def test_the_same_bits(kind, rows):
+    stack = _stack().eval().to(kind)
+    x = torch.randn(rows, 4, dtype=kind)
+    found = PlainLayers.of(nn.ModuleList([stack]))(x)
+    assert torch.equal(found, stack(x))
+
+
+class _Twice(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.Sequential(nn.Conv1d(1, 1, 1)), nn.Sequential(_Twice(2, 2)), nn.ReLU(), nn.Sequential()],
+)
+def test_whatever_else_is_not_plain(module):
+    assert PlainLayers.of(module) is None
+
+
+class _Halved(nn.Module):
+    def forward(self, weight):
+        return weight / 2
+
+
+CHANGES = {
+    "hook": lambda stack: stack[1].register_forward_hook(lambda *_: None),
+    "early hook": lambda stack: stack[2][0].register_forward_pre_hook(lambda *_: None),
+    "another weight": lambda stack: setattr(stack[0], "weight", nn.Parameter(torch.ones(6, 4))),
+    "another layer": lambda stack: stack.__setitem__(1, nn.Tanh()),
+    "one more": lambda stack: stack.append(nn.ReLU()),
+    "one less": lambda stack: stack.pop(5),
+    "one more inside": lambda stack: stack[2].append(nn.ReLU()),
+    "training": lambda stack: stack.train(),
+    "pruned": lambda stack: prune.l1_unstructured(stack[0], "weight", 0.5),
+    "halved": lambda stack: parametrize.register_parametrization(stack[3], "weight", _Halved()),
+    "no bias": lambda stack: setattr(stack[3], "bias", None),
+    "other type": lambda stack: stack.double(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_answer_once_it_is_another(change):
+    stack, x = _stack().eval(), torch.randn(1, 4)
+    plain = PlainLayers.of(nn.ModuleList([stack]))
+    assert plain(x) is not None
+    CHANGES[change](stack)
+    assert plain(x) is None
+
+
+def test_no_answer_for_all_modules_hooks():
+    plain, x = PlainLayers.of(nn.ModuleList([_stack().eval()])), torch.randn(1, 4)
+    handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    try:
+        assert plain(x) is None
+    finally:
+        handle.remove()
+    assert plain(x) is not None
+
+
+def test_weights_that_were_written_to_are_the_weights():
+    stack, x = _stack().eval(), torch.randn(1, 4)
+    plain = PlainLayers.of(nn.ModuleList([stack]))
+    with torch.no_grad():
+        stack[0].weight.mul_(3.0)
+    stack.load_state_dict({name: 2 * value for name, value in stack.state_dict().items()})
+    assert torch.equal(plain(x), stack(x))
+
+
+def test_copies_have_none():
+    plain = PlainLayers.of(nn.ModuleList([_stack()]))
+    assert copy.deepcopy(plain) is None
+    assert pickle.loads(pickle.dumps(plain)) is None
