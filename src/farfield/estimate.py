@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import SupportsIndex
 
 from farfield.errors import InputError
@@ -86,6 +87,12 @@ def clopper_pearson(
         ) from None
     if not (0 <= k <= n and n > 0):
         raise InputError(f"Need 0 <= successes <= trials and trials > 0, got {k} of {n}.")
+    return _clopper_pearson(k, n, level)
+
+
+@lru_cache(maxsize=4096)
+def _clopper_pearson(k: int, n: int, level: float) -> Estimate:
+    """The same of numbers that are fine; an audit asks for a few of them thousands of times."""
     # Whoever only reads estimates, such as a page of a saved audit, needs no SciPy.
     from scipy import special
 
