@@ -19,7 +19,7 @@ from farfield.audit.settings import Settings
 from farfield.audit.subject import Subject
 from farfield.data import Rows, Source, TableColumn, open_data
 from farfield.errors import InputError
-from farfield.graph.reading import CODED
+from farfield.graph.reading import coded
 
 if TYPE_CHECKING:
     from farfield.audit.given_guard import AnyGuard
@@ -205,15 +205,12 @@ def _rows(settings: Settings, source: Source, guards: bool) -> tuple[Rows, Rows 
 def _codes(loaded: LoadedModel, source: Source) -> list[str]:
     """Say that codes of categories are moved as if they were numbers, unless the data says so."""
     told = {column.name for column in source.columns if column.categorical}
-    found = []
-    for note in loaded.network.notes:
-        names = note.removeprefix("categories of ").removesuffix(f" {CODED}").split(", ")
-        if note.endswith(CODED) and not told.issuperset(names):
-            found.append(
-                f"{note[0].upper()}{note[1:]}, and are moved like numbers here, to infinity too; "
-                "name them with --categorical (in Python: categorical=[...])."
-            )
-    return found
+    return [
+        f"{note[0].upper()}{note[1:]}, and are moved like numbers here, to infinity too; name them "
+        "with --categorical (in Python: categorical=[...])."
+        for note in loaded.network.notes
+        if not told.issuperset(coded(note))
+    ]
 
 
 def _pairs(

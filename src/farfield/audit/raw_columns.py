@@ -12,12 +12,19 @@ from farfield.data import Source, TableColumn
 from farfield.data.stream import is_number, value_text
 from farfield.errors import InputError
 from farfield.graph.network import Network
-from farfield.graph.reading import InputColumn
+from farfield.graph.reading import InputColumn, coded
 from farfield.graph.spread import Spread, behind_codes
 
 # The code of a value that a model has never seen.
 UNSEEN = -1.0
 TRUTH = {"False": 0.0, "True": 1.0}
+# What a model does with words that it cannot take.
+NUMBERS = "takes numbers there; is it the right table?"
+LOST = (
+    "takes codes there, for it does not hold the names of its categories (XGBoost cuts names "
+    "short that are not ASCII, and older releases keep none): put codes into the table, 0, 1, ... "
+    "for the categories in the order of the training frame, or rename them and fit the model again"
+)
 
 
 def coded_columns(network: Network | BlackBox) -> tuple[str, ...]:
@@ -39,8 +46,9 @@ def behind_one_hot(network: Network | BlackBox, source: Source) -> Network | Bla
     own = _in_order(network.columns, source.columns)
     if own is None or not any(column.categorical for column in own):
         return network
+    lost = frozenset(name for note in network.notes for name in coded(note))
     pairs = zip(network.columns, own, strict=True)
-    return behind_codes(network, [_spread(known, column, source) for known, column in pairs])
+    return behind_codes(network, [_spread(known, column, source, lost) for known, column in pairs])
 
 
 def with_model(network: Network | BlackBox, source: Source) -> Source:
@@ -130,8 +138,10 @@ def _codes(categories: tuple[Any, ...], where: str) -> dict[str, float]:
     return codes
 
 
-def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
-    """How a column comes in."""
+def _spread(
+    known: InputColumn, column: TableColumn, source: Source, lost: frozenset[str] = frozenset()
+) -> Spread:
+    """How a column comes in; of some, the model has lost the names of categories."""
     if not column.categorical:
         return Spread(column.feature_names)
     if not known.used:
@@ -151,7 +161,7 @@ def _spread(known: InputColumn, column: TableColumn, source: Source) -> Spread:
     if words:
         raise InputError(
             f"{source.where}: column {column.name!r} holds words such as {words[0]!r}, and the "
-            "model takes numbers there; is it the right table?"
+            f"model {LOST if column.name in lost else NUMBERS}"
         )
     numbers = tuple(
         TRUTH.get(value, 0.0) if value in TRUTH else float(value) for value in column.values

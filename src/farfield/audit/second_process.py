@@ -115,7 +115,8 @@ def _serve(pipe: Connection, other_end: Connection) -> None:
     torch.set_num_threads(1)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(pipe, inbox), daemon=True).start()
-    _prepare()
+    with suppress(Exception):
+        _prepare()
 
     def receive() -> Any:
         return pickle.loads(inbox.get())

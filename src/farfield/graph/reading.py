@@ -27,6 +27,17 @@ Link = Literal["softmax", "identity"]
 CODED = "are not in the model; they go in as codes"
 
 
+def coded(note: str) -> list[str]:
+    """The columns that such a note names; none of another note.
+
+    >>> coded(f"categories of a, b {CODED}"), coded("anything else")
+    (['a', 'b'], [])
+    """
+    if not note.endswith(CODED):
+        return []
+    return note.removeprefix("categories of ").removesuffix(f" {CODED}").split(", ")
+
+
 @dataclass(frozen=True)
 class InputColumn:
     """A column of the table that a model takes.
