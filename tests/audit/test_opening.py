@@ -128,13 +128,30 @@ def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
         rows = source.read().X
         own = model.predict_proba(frame)
         np.testing.assert_allclose(loaded.network.probabilities(rows)[0], own, atol=1e-9)
-        asked = own_answers(loaded.original, source)(rows)
+        asked = own_answers(loaded.original, source, data)(rows)
         np.testing.assert_allclose(asked, own, atol=1e-9)
         assert source.class_names == ("<=50K", ">50K")
     both = frame.assign(work=np.where(FRAME["age"] > 0, "Private", frame["work"]))
     model.fit(both, labels)
     with pytest.raises(InputError, match="tells ' Private' from 'Private'"):
         open_both(model, both)
+
+
+def test_words_of_digits_are_no_numbers(tmp_path):
+    frame = FRAME.assign(grade=np.where(FRAME["dose"] > 0, "1", "2"), age=FRAME["age"])
+    labels = ((FRAME["dose"] > 0) ^ (FRAME["age"] > 1)).astype(int)
+    front = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["grade"]), remainder="passthrough"
+    )
+    model = make_pipeline(front, LogisticRegression()).fit(frame, labels)
+    table = frame.assign(outcome=labels)
+    table.to_csv(tmp_path / "grades.csv", index=False)
+    for data in (table, tmp_path / "grades.csv"):
+        loaded, source, _ = open_both(model, data, "outcome")
+        rows, own = source.read().X, model.predict_proba(frame)
+        np.testing.assert_allclose(loaded.network.probabilities(rows)[0], own, atol=1e-9)
+        asked = own_answers(loaded.original, source, data)(rows)
+        np.testing.assert_allclose(asked, own, atol=1e-9)
 
 
 @pytest.mark.parametrize("known", ["as written", "cut off"])

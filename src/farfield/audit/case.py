@@ -190,7 +190,7 @@ def open_case(
         count=summary.count,
     )
     case = Case(settings, loaded, source, data, others, subject, rng, pairs, beside=beside, **rest)
-    case.warnings.extend(crosscheck(loaded.original, subject, source))
+    case.warnings.extend(crosscheck(loaded.original, subject, source, data))
     case.warnings.extend(_codes(loaded, source))
     return case
 

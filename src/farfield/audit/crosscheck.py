@@ -30,13 +30,14 @@ LIKELIHOOD, PRECISION = 1e-2, 1e-6
 WRONG = 0.02
 
 
-def crosscheck(original: Any, subject: Subject, source: Source) -> list[str]:
+def crosscheck(original: Any, subject: Subject, source: Source, data: Any) -> list[str]:
     """Compare the probabilities of a captured model with those of its original.
 
     Args:
         original: What the model was captured from; ``None`` if it cannot be asked.
         subject: The captured model, and rows of the data.
         source: The data.
+        data: The same as the user gave it; a frame tells the types of its values.
 
     Returns:
         A sentence if they differ by more than rounding; nothing if they agree, or if the original
@@ -50,7 +51,8 @@ def crosscheck(original: Any, subject: Subject, source: Source) -> list[str]:
     count = min(ROWS, max(1, NUMBERS // max(1, subject.rows[0].size)), len(subject.rows))
     places = np.linspace(0, len(subject.rows) - 1, count).round().astype(int)
     rows: Floats = subject.rows[places]
-    own = _ask(original, rows, source)
+    answer = _answer(original, source, data)
+    own = None if answer is None else answer(rows)
     if own is None:
         return []
     read: Floats = subject.network.probabilities(rows).mean(dim=0).numpy()
@@ -95,9 +97,9 @@ def _nll(p: Floats, labels: Any) -> float:
     return float(-np.log(np.maximum(p[np.arange(len(p)), labels], PRECISION)).mean())
 
 
-def own_answers_of(original: Any, subject: Subject, source: Source) -> Answer | None:
+def own_answers_of(original: Any, subject: Subject, source: Source, data: Any) -> Answer | None:
     """What the original itself says of rows, if it can be asked and says what was captured."""
-    answer = _answer(original, source)
+    answer = _answer(original, source, data)
     rows: Floats = subject.rows[:ROWS]
     own = None if answer is None else answer(rows)
     if not subject.exact or own is None:
@@ -107,15 +109,9 @@ def own_answers_of(original: Any, subject: Subject, source: Source) -> Answer | 
     return answer if same else None
 
 
-def _ask(original: Any, rows: Floats, source: Source) -> Floats | None:
-    """The original's own probabilities; ``None`` if it does not answer."""
-    answer = _answer(original, source)
-    return None if answer is None else answer(rows)
-
-
-def _answer(original: Any, source: Source) -> Answer | None:
+def _answer(original: Any, source: Source, data: Any) -> Answer | None:
     """How an original is asked: it gives nothing if it does not answer."""
-    answers = own_answers(original, source)
+    answers = own_answers(original, source, data)
     if answers is None:
         return None
 

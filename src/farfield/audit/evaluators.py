@@ -17,6 +17,7 @@ from torch import nn
 
 from farfield.audit.black_box import BlackBox, Floats, ask
 from farfield.data import Expected, Impute, RawColumns, Source, TableColumn
+from farfield.data.stream import value_text
 from farfield.distributions import TOLERANCE, as_distributions
 from farfield.errors import FarfieldError, InputError, MissingDependency
 from farfield.formats import is_named
@@ -122,16 +123,17 @@ def black_box(model: Any, source: Source, data: Any, reason: str) -> BlackBox:
     )
 
 
-def own_answers(original: Any, source: Source) -> Evaluate | None:
+def own_answers(original: Any, source: Source, data: Any) -> Evaluate | None:
     """The probabilities that a captured model's original gives itself, averaged over members.
 
-    ``None`` if it cannot be asked. What is returned may fail where the original does.
+    ``data`` is that of the source as the user gave it, as for :func:`black_box`. ``None`` if the
+    original cannot be asked. What is returned may fail where the original does.
     """
     members: Sequence[Any] = original if isinstance(original, (list, tuple)) else [original]
     if not all(can_be_asked(each) for each in members):
         return None
     try:
-        boxes = [black_box(each, source, None, "") for each in members]
+        boxes = [black_box(each, source, data, "") for each in members]
     except FarfieldError:
         return None
     if len({box.classes for box in boxes}) != 1:
@@ -207,26 +209,38 @@ def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
         wanted = [str(name) for name in names]
         own = all(name in columns for name in wanted)
         described = [columns[name] if own else TableColumn(name, (0,)) for name in wanted]
-        described = [_as_known(column, _known_words(model)) for column in described]
+        described = [_as_known(column, model, data) for column in described]
         raw = RawColumns.of(wanted, described, data)
         return _Made(lambda rows: predict(raw.as_frame(rows)), known, raw.features)
     if getattr(model, "n_features_in_", None) == len(columns) != int(np.prod(source.shape)):
-        told = [_as_known(column, _known_words(model)) for column in columns.values()]
+        told = [_as_known(column, model, data) for column in columns.values()]
         raw = RawColumns.of(list(columns), told, data)
         return _Made(lambda rows: predict(raw.as_objects(rows)), known, raw.features)
     return _Made(predict, known)
 
 
-def _known_words(model: Any) -> frozenset[str]:
-    """The words that encoders in a model know, as they know them."""
-    listed = (values for part in _parts(model) for values in getattr(part, "categories_", ()))
-    return frozenset(word for values in listed for word in values if isinstance(word, str))
+def _known_values(model: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The words that encoders in a model know, and how the other values that they know read."""
+    listed = [values for part in _parts(model) for values in getattr(part, "categories_", ())]
+    words = frozenset(each for values in listed for each in values if isinstance(each, str))
+    others = (each for values in listed for each in values if not isinstance(each, str))
+    return words, frozenset(map(value_text, others))
 
 
-def _as_known(column: TableColumn, words: frozenset[str]) -> TableColumn:
-    """Values without the spaces around them, where a model knows them so and not as written."""
-    kept = tuple((word, way) for word, way in column.spaced if way in words or word not in words)
-    return replace(column, spaced=kept)
+def _as_known(column: TableColumn, model: Any, data: Any) -> TableColumn:
+    """Values as a model knows them: with or without spaces around them, and digits as words.
+
+    A file does not tell words of digits from numbers, a frame does.
+    """
+    words, others = _known_values(model)
+    kept = [(word, way) for word, way in column.spaced if way in words or word not in words]
+    if not _is_frame(data):
+        kept += [(each, each) for each in column.values if each in words and each not in others]
+    return replace(column, spaced=tuple(kept))
+
+
+def _is_frame(data: Any) -> bool:
+    return hasattr(data, "dtypes") and hasattr(data, "columns")
 
 
 def _classes(model: Any) -> tuple[Label, ...] | None:
@@ -237,7 +251,7 @@ def _classes(model: Any) -> tuple[Label, ...] | None:
 
 def _with_frames(function: Evaluate, source: Source, data: Any) -> Evaluate:
     """A function as one of encoded rows; it takes frames if the user's own data is one."""
-    if not hasattr(data, "dtypes") or not hasattr(data, "columns"):
+    if not _is_frame(data):
         return function
     raw = RawColumns.of([column.name for column in source.columns], source.columns, data)
     return lambda rows: function(raw.as_frame(rows))

@@ -99,7 +99,7 @@ def is_walkable(subject: Subject) -> bool:
 def _ask(case: Case) -> Ask:
     """What the model itself says: the original wherever it answers as what was captured from it."""
     network = own_answers(case.subject.model)
-    original = own_answers_of(case.loaded.original, case.subject, case.source)
+    original = own_answers_of(case.loaded.original, case.subject, case.source, case.data)
     if original is None:
         return network
 

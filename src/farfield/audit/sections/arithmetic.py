@@ -55,7 +55,11 @@ class _Rays:
 def compute(case: Case) -> dict[str, Any]:
     """Ask the model itself at powers of ten."""
     subject = case.subject
-    own = own_answers(case.loaded.original, case.source) if subject.exact else _of_black_box(case)
+    own = (
+        own_answers(case.loaded.original, case.source, case.data)
+        if subject.exact
+        else _of_black_box(case)
+    )
     rays = _rays(case)
     if own is None or not rays.names or not _agrees(own, case):
         return {}
