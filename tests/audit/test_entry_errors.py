@@ -41,6 +41,20 @@ def test_shares_of_all_rows_are_exact():
     assert named(found, "b", "times 10").flips == 0.0
 
 
+def test_nothing_was_entered_where_values_are_missing():
+    whole = np.round(X)
+    rows = whole.copy()
+    rows[:60, 0] = np.nan
+    found = ff.entry_errors(model, rows, features=["a", "b"], impute="mean")
+    assert np.nanmean(rows[:, 0]) % 1
+    assert "decimal point lost" not in {each.error for each in found.mistakes}
+    each = named(found, "a", "times 10")
+    assert each.rows == 340
+    before, after = model(whole[60:]), model(whole[60:] * [10, 1])
+    assert each.flips == (before.argmax(1) != after.argmax(1)).mean()
+    assert {each.rows for each in found.mistakes if each.column == "b"} == {400}
+
+
 def test_chunks_change_nothing(monkeypatch):
     whole = ff.entry_errors(model, X, Y, features=["a", "b"])
     monkeypatch.setattr(module, "rows_together", lambda width: 37)

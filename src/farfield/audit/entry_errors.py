@@ -25,6 +25,7 @@ from farfield.evaluate.entry_errors import (
     ErrorMaker,
     Worst,
     count_chunk,
+    fills_of,
     plan_errors,
     rows_together,
     total,
@@ -123,8 +124,9 @@ def make_errors(case: Case, columns: Sequence[TableColumn], *, numbered: bool) -
     refused = [each.name for each in columns if each.name in case.loaded.refusing]
     asked = [each for each in columns if each.name not in case.loaded.refusing]
     swapped = swaps(asked, subject.rows, subject.moving)
-    plan = plan_errors(asked, subject.rows, swapped)
-    maker = ErrorMaker(subject.model, plan, _watch(case), case.settings.threshold)
+    fills = fills_of(subject.moving, subject.rows.shape[1])
+    plan = plan_errors(asked, subject.rows, fills, swapped)
+    maker = ErrorMaker(subject.model, plan, fills, _watch(case), case.settings.threshold)
     count = _rows_wanted(case, maker.changes)
     chunks = _chunks(case, count, numbered)
     parts = in_order(case.settings.engine, count_chunk, maker, chunks)

@@ -100,12 +100,15 @@ class ErrorMaker:
     Attributes:
         model: The model.
         plan: Columns with the errors that fit them.
+        fills: ``(inputs,)`` what stands where nothing was entered, where errors change nothing;
+            NaN where something always was.
         watch: What might notice them.
         threshold: The confidence that counts as certain.
     """
 
     model: Answering
     plan: tuple[tuple[TableColumn, tuple[EntryError, ...]], ...]
+    fills: Floats
     watch: Alarms
     threshold: float
 
@@ -120,19 +123,40 @@ class ErrorMaker:
         return [each for column, errors in self.plan for each in made.counted(column, errors)]
 
 
+def fills_of(columns: Iterable[TableColumn], width: int) -> Floats:
+    """What missing numbers became, ``(width,)``; NaN where none are missing."""
+    fills = np.full(width, np.nan)
+    for each in columns:
+        if each.missing and isinstance(each.fill, int | float) and not each.categorical:
+            fills[each.places[0]] = each.fill
+    return fills
+
+
+def _filled(own: Floats, fills: Floats) -> Flags:
+    """Which values stand where nothing was entered; they may have been rounded since."""
+    return np.asarray((own == fills) | (own == fills.astype(np.float32)))
+
+
 def plan_errors(
-    columns: Iterable[TableColumn], rows: Floats, swapped: Swaps
+    columns: Iterable[TableColumn], rows: Floats, fills: Floats, swapped: Swaps
 ) -> tuple[tuple[TableColumn, tuple[EntryError, ...]], ...]:
     """Find the errors that fit columns, by what some rows hold.
 
     Args:
         columns: To make errors in.
         rows: Correct rows.
+        fills: As of an :class:`ErrorMaker`.
         swapped: Which of them are swapped with which.
     """
     partners = swapped.partners
+
+    def entered(column: TableColumn) -> Floats:
+        own = rows[:, list(column.places)]
+        some = own[~_filled(own, fills[list(column.places)]).any(axis=1)]
+        return some if len(some) else own
+
     return tuple(
-        (each, tuple(errors_of(each, rows[:, list(each.places)], partners.get(each.name, ()))))
+        (each, tuple(errors_of(each, entered(each), partners.get(each.name, ()))))
         for each in columns
     )
 
@@ -202,6 +226,7 @@ class _Rows:
         with np.errstate(over="ignore"):
             wrong = error.wrong(own)
         changed = np.asarray((wrong != own).any(axis=1))
+        changed &= ~_filled(own, self.maker.fills[places]).any(axis=1)
         rows = self.rows[changed]
         rows[:, places] = wrong[changed]
         return rows, changed
