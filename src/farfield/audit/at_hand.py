@@ -21,6 +21,7 @@ class AtHand:
         labels: The file of the labels, if they are apart.
         reading: Options of the command line that say how the data is read.
         auditing: Further options of ``farfield audit``.
+        in_python: Whether a guard of the model cannot be written as a file: it is made in Python.
     """
 
     models: tuple[str, ...] = ()
@@ -29,6 +30,7 @@ class AtHand:
     labels: str = ""
     reading: tuple[str, ...] = ()
     auditing: tuple[str, ...] = ()
+    in_python: bool = False
 
     @property
     def in_files(self) -> bool:
@@ -45,7 +47,7 @@ class AtHand:
     def guard(self, *more: str, out: str = "safe.onnx") -> str:
         """Guard the model; with ``--envelope`` its outputs stay as they are."""
         asked = any(Path(model).suffix in ASKED for model in self.models)
-        if asked or not self.in_files:
+        if asked or self.in_python or not self.in_files:
             return "ff.envelope(model, X)" if "--envelope" in more else "ff.guard(model, X)"
         out = f"new-{out}" if out in self.models else out
         return _line("guard", *self.models, *self._data, *more, "-o", out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from farfield.audit.at_hand import AtHand, at_hand, is_path
@@ -178,6 +179,7 @@ def _conclude(case: Case, started: float, files: AtHand) -> Audit:
     """Compute every part of an audit; ``started`` is when that began."""
     found = compute(case)
     subject, settings = case.subject, case.settings
+    files = replace(files, in_python=_only_in_python(case))
     seen_to = None if subject.exact else OUTMOST
     judged = verdict(found["families"], settings, subject.task, seen_to)
     if case.given_guard is not None:
@@ -194,3 +196,9 @@ def _conclude(case: Case, started: float, files: AtHand) -> Audit:
         at_hand=files,
         **found,
     )
+
+
+def _only_in_python(case: Case) -> bool:
+    """Whether trees split by sets of categories, which no file of a guard compares as they do."""
+    words = any(column.categorical for column in case.source.columns)
+    return words and case.loaded.kind == "trees"
