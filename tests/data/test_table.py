@@ -110,6 +110,18 @@ def test_samples_are_rows_of_the_table(source):
         source.sample(0)
 
 
+@pytest.mark.parametrize(("k", "others", "more"), [(5, 7, 7), (5, 100, 55), (60, 3, 0)])
+def test_other_rows_beside_a_sample(k, others, more):
+    table = open_table(np.arange(120.0).reshape(60, 2), np.arange(60) % 2)
+    rows, rest = table.sample_both(k, others, random_state=3)
+    np.testing.assert_array_equal(rows.X, table.sample(k, random_state=3).X)
+    assert len(rest) == more == len(set(rest.index) - set(rows.index))
+    np.testing.assert_array_equal(rest.X[:, 0], 2.0 * rest.index)
+    np.testing.assert_array_equal(rest.y, rest.index % 2)
+    again = table.sample_both(k, others, random_state=3)[1]
+    np.testing.assert_array_equal(again.index, rest.index)
+
+
 def test_samples_are_uniform():
     table = open_table(np.arange(20.0)[:, None])
     counts = np.zeros(20)

@@ -216,9 +216,9 @@ class Source(ABC):
         The file is gone through once.
         """
         first = self._drawn(k, random_state)
-        left = np.setdiff1d(np.arange(self.n_rows), first, assume_unique=True)
         generator = np.random.default_rng([self._seed(random_state), len(first)])
-        more = generator.choice(left, min(others, len(left)), replace=False, shuffle=False)
+        drawn = generator.choice(self.n_rows, min(self.n_rows, others + len(first)), replace=False)
+        more = drawn[~np.isin(drawn, first)][:others]
         every = self.take(np.union1d(first, more))
         own = np.isin(every.index, first)
         return every[own], every[~own]
