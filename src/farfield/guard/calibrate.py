@@ -209,7 +209,7 @@ class Judge:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
         return self.look(own, views).noticed(1.0)
 
-    def look(self, own: Levels, views: Sequence[int]) -> Look:
+    def look(self, own: Levels, views: Sequence[int]) -> Apart:
         """How far rows and synthetic ones are out, by widths that are these but for a factor."""
         rows = self.scores[:MOST_RANKED, views]
         near = self._above[: len(rows)], self.temperatures(own, rows) - 1.0
@@ -217,7 +217,7 @@ class Judge:
             (self._above[self.bases], self.temperatures(own, each[:, views]) - 1.0)
             for each in self.synthetic.values()
         ]
-        return Look(near, far)
+        return Apart(near, far)
 
     @cached_property
     def _above(self) -> Floats:
@@ -230,7 +230,7 @@ class Judge:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Apart:
     """Rows near the data and synthetic ones: confidences above the uniform one, and ``T - 1``.
 
     Attributes:
