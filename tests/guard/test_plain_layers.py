@@ -3,11 +3,13 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrize, prune
 
+from farfield.guard import guard
 from farfield.guard.plain_layers import PlainLayers
 
 
@@ -25,6 +27,38 @@ def test_the_same_bits(kind, rows):
     x = torch.randn(rows, 4, dtype=kind)
     found = PlainLayers.of(nn.ModuleList([stack]))(x)
     assert torch.equal(found, stack(x))
+
+
+def _reordered(layer):
+    prune.l1_unstructured(layer, "weight", 0.5)
+    prune.remove(layer, "weight")
+
+
+def _buffered(layer):
+    weight = layer.weight.detach()
+    del layer.weight
+    layer.register_buffer("weight", weight)
+
+
+FORMS = {
+    "bias first": _reordered,
+    "weights in buffers": _buffered,
+    "one more weight": lambda layer: layer.register_parameter("more", layer.bias),
+    "its own function": lambda layer: setattr(layer, "forward", lambda x: x @ layer.weight.T),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_bits_however_a_layer_holds_its_weights(form):
+    stack, x = _stack().eval(), torch.randn(1, 4)
+    FORMS[form](stack[0])
+    plain = PlainLayers.of(nn.ModuleList([stack]))
+    found = None if plain is None else plain(x)
+    assert found is None or torch.equal(found, stack(x))
+    safe = guard(stack, np.random.default_rng(0).normal(size=(300, 4)))
+    with torch.no_grad():
+        for row in (torch.zeros(7, 4), torch.zeros(1, 4)):
+            assert torch.equal(safe(row), safe.unguarded(row))
 
 
 class _Twice(nn.Linear):
@@ -58,6 +92,7 @@ CHANGES = {
     "halved": lambda stack: parametrize.register_parametrization(stack[3], "weight", _Halved()),
     "no bias": lambda stack: setattr(stack[3], "bias", None),
     "other type": lambda stack: stack.double(),
+    "its own function": lambda stack: setattr(stack[1], "forward", torch.tanh),
 }
 
 
@@ -68,6 +103,26 @@ def test_no_answer_once_it_is_another(change):
     assert plain(x) is not None
     CHANGES[change](stack)
     assert plain(x) is None
+
+
+def test_a_guard_runs_the_members_that_it_has():
+    safe = guard(_stack(), np.random.default_rng(0).normal(size=(300, 4)))
+    x = torch.zeros(1, 4)
+    safe(x)
+    assert safe._plain is not None
+    assert safe.covered.one.sure(x)
+    safe.members = nn.ModuleList([nn.Linear(4, 3).eval()])
+    assert torch.equal(safe(x), safe.members[0](x))
+
+
+def test_weights_that_were_taken_out_and_put_back():
+    stack, x = _stack().eval(), torch.randn(1, 4)
+    plain = PlainLayers.of(nn.ModuleList([stack]))
+    weight = stack[0].weight
+    del stack[0].weight
+    assert plain(x) is None
+    stack[0].weight = weight
+    assert torch.equal(plain(x), stack(x))
 
 
 def test_no_answer_for_all_modules_hooks():

@@ -114,7 +114,9 @@ class GuardedModel(nn.Module, GuardedProbabilities):
     def _own(self, x: Tensor) -> Tensor:
         """The same as :meth:`unguarded` in less time, where nothing is recorded."""
         plain = self._plain
-        own = None if plain is None else plain(x)
+        if plain is None or plain.holder is not self._modules["members"]:
+            return self.unguarded(x)
+        own = plain(x)
         return self.unguarded(x) if own is None else own
 
     def _layers(self) -> PlainLayers | None:

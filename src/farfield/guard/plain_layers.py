@@ -23,6 +23,8 @@ LAYERS: dict[type[nn.Module], Callable[..., Tensor] | None] = {
     nn.Identity: None,
     nn.Dropout: None,
 }
+# The weights that they take, in this order; layers may hold them in another one.
+WEIGHTS: dict[type[nn.Module], tuple[str, ...]] = {nn.Linear: ("weight", "bias")}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 TRAINING = attrgetter("training")
 
@@ -37,25 +39,29 @@ class PlainLayers:
 
     def __init__(self, holder: nn.Module, layers: list[nn.Module]) -> None:
         modules = list(holder.modules())
+        self.holder = holder
         self.modules, self.types = modules, [type(each) for each in modules]
         self.hooks = [getattr(each, name) for each in modules for name in HOOKS]
         self.hooks += [getattr(globally, f"_global{name}") for name in HOOKS]
         self.held = [held for each in modules for held in (each._modules, each._parameters)]
         places = [(held, name, thing) for held in self.held for name, thing in held.items()]
+        self.count = len(places)
+        # Whoever gives one layer a function of its own puts it here.
+        places += [(vars(each), "forward", None) for each in modules]
         self.places, self.names, self.things = (list(each) for each in zip(*places, strict=True))
         self.idle = [each for each in layers if LAYERS[type(each)] is None]
         self.steps = [
-            (function, each._parameters)
+            (function, [each._parameters[name] for name in _weights(each)])
             for each in layers
             if (function := LAYERS[type(each)]) is not None
         ]
-        self.first: dict[str, Any] = next(weights for _, weights in self.steps if weights)
+        self.first: Any = next(weights[0] for _, weights in self.steps if weights)
 
     @classmethod
     def of(cls, holder: nn.Module) -> PlainLayers | None:
         """The layers that something holds, if they are plain and some have weights."""
         layers = _layers(holder)
-        weights = layers is not None and any(each._parameters for each in layers)
+        weights = layers is not None and any(map(_weights, layers))
         return cls(holder, layers) if layers is not None and weights else None
 
     def __call__(self, x: Tensor) -> Tensor | None:
@@ -65,22 +71,28 @@ class PlainLayers:
             or any(map(TRAINING, self.idle))
             or not all(map(is_, map(type, self.modules), self.types))
             or not all(map(is_, map(dict.get, self.places, self.names), self.things))
-            or sum(map(len, self.held)) != len(self.things)
-            or x.dtype is not self.first["weight"].dtype
+            or sum(map(len, self.held)) != self.count
+            or x.dtype is not self.first.dtype
         ):
             return None
         for function, weights in self.steps:
-            x = function(x, *weights.values())
+            x = function(x, *weights)
         return x
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
 
 
+def _weights(layer: nn.Module) -> tuple[str, ...]:
+    """Names of the weights that a layer takes."""
+    return WEIGHTS.get(type(layer), ())
+
+
 def _layers(module: nn.Module) -> list[nn.Module] | None:
     """The layers in a module, in order; ``None`` if some are not plain."""
     if type(module) in LAYERS:
-        return [module]
+        own = module._parameters
+        return [module] if all(name in own for name in _weights(module)) else None
     if type(module) not in (nn.Sequential, nn.ModuleList):
         return None
     found: list[nn.Module] = []
