@@ -275,11 +275,11 @@ def evaluate(node, inputs):
 def main():
     """Check the file that is named on the command line."""
     path = Path(sys.argv[1] if len(sys.argv) == 2 else "")
-    if not path.is_file():
-        print(f"usage: {sys.argv[0]} safe.onnx | safe.safetensors", file=sys.stderr)
+    read = {".onnx": read_onnx, ".safetensors": read_safetensors}.get(path.suffix.lower())
+    if read is None or not path.is_file():
+        print(f"usage: {sys.argv[0]} safe.onnx | safe.safetensors, no .pt2", file=sys.stderr)
         return 2
     try:
-        read = read_onnx if path.suffix.lower() == ".onnx" else read_safetensors
         found = read(path.read_bytes())
         if found is None:
             print(f"{path} holds no guard", file=sys.stderr)
@@ -288,7 +288,7 @@ def main():
         radius, temperature = prove(certificate, covered, numbers)
         least, most = attack(certificate, covered, numbers, graph, radius)
     except Exception as error:  # whatever a damaged file leads to, it proves nothing
-        print(f"FAIL: {error if isinstance(error, BrokenPromise) else f'damaged file ({error!r})'}")
+        print(f"FAIL: {error if isinstance(error, BrokenPromise) else f'damaged ({error!r:.200})'}")
         return 1
     print(f"PASS: T >= {temperature:.6g} wherever d >= 1, which holds from R = {radius:.6g} on.")
     print(f"Attacked beyond R: d was at least {least:.6g}, no probability above {most:.6g}.")

@@ -316,3 +316,15 @@ def test_a_damaged_file_proves_nothing(folder, tmp_path):
     cut = tmp_path / "cut.safetensors"
     cut.write_bytes(data[: len(data) // 2])
     assert check(cut)[0] == 1
+    cut.write_bytes(struct.pack("<Q", 4000) + b"\xff" * 4000)
+    code, said = check(cut)
+    assert code == 1
+    assert len(said) < 300
+
+
+def test_programs_are_not_checked(tmp_path):
+    """A sound file of a kind that it does not read is not called broken."""
+    (tmp_path / "safe.pt2").write_bytes(b"PK\x03\x04")
+    code, said = check(tmp_path / "safe.pt2")
+    assert code == 2
+    assert "no .pt2" in said
