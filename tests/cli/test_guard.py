@@ -4,10 +4,15 @@ import json
 
 import numpy as np
 import onnxruntime
+import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import farfield as ff
 from farfield.cli import farfield as command
@@ -185,6 +190,7 @@ def test_envelopes_of_programs(tmp_path):
     arguments = (tmp_path / "model.pt2", "--data", tmp_path / "train.npz", "--envelope", "-o", out)
     result = command_line("guard", *arguments)
     assert result.exit_code == 0, result.output
+    assert "The model's own outputs stay as they are." in result.stdout
     verified = command_line("verify", out)
     assert verified.output.startswith("verified"), verified.output
     rows = torch.from_numpy(np.vstack([X, 100 * X]))
@@ -192,6 +198,24 @@ def test_envelopes_of_programs(tmp_path):
     assert torch.equal(said["output"], net(rows))
     assert said["inside"][:300].float().mean() > 0.95
     assert not said["inside"][300:].all()
+
+
+def test_files_that_take_words_are_refused_by_name(tmp_path):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    table = pd.DataFrame({"site": ["north", "south"] * 100, "age": np.arange(200.0)})
+    encode = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passthrough")
+    old = (table["age"] > 100).astype(int)
+    model = make_pipeline(encode, LogisticRegression()).fit(table, old)
+    kinds = [("site", StringTensorType([None, 1])), ("age", FloatTensorType([None, 1]))]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(skl2onnx.to_onnx(model, initial_types=kinds).SerializeToString())
+    table.assign(old=old).to_csv(tmp_path / "train.csv", index=False)
+    arguments = (path, "--data", tmp_path / "train.csv", "--label", "old")
+    result = command_line("guard", *arguments, "-o", tmp_path / "safe.onnx")
+    assert isinstance(result.exception, InputError)
+    assert "takes words in site" in str(result.exception)
 
 
 def test_tampered_files_are_refused_everywhere(readme, tmp_path):

@@ -20,6 +20,10 @@ Examples:
   farfield guard forest.onnx --data train.csv --envelope --keep 0.999 -o safe.onnx
   farfield guard ensemble/ --data train.parquet -o safe.safetensors
 """
+BESIDE = (
+    "The model's own outputs stay as they are. What follows is true of the output guarded; rows "
+    "that are unchanged in it are those that are inside."
+)
 
 
 @click.command(epilog=EXAMPLES)
@@ -74,4 +78,5 @@ def guard(
     if as_json:
         click.echo(certificate.to_json())
     elif not quiet:
-        click.echo(f"{certificate.statement()}\n\n{out}")
+        said = f"{BESIDE} " if envelope else ""
+        click.echo(f"{said}{certificate.statement()}\n\n{out}")

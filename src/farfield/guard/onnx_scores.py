@@ -153,8 +153,15 @@ def run(
         raise MissingDependency(
             "guarding an ONNX file needs onnxruntime: pip install 'farfield[onnx]'"
         ) from error
-    from onnx import helper
+    from onnx import TensorProto, helper
 
+    kinds = {each.name: each.type.tensor_type.elem_type for each in model.graph.input}
+    words = [name for name, kind in kinds.items() if kind == TensorProto.STRING]
+    if words:
+        raise InputError(
+            f"{where!r} takes words in {', '.join(words[:5])}, and a guard in an ONNX file reads "
+            "numbers; guard the model in Python, where columns of words are categories"
+        )
     if only is not None:
         whole: Any = model
         model = type(whole)()
