@@ -1,7 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import farfield as ff
 from farfield.errors import InputError
@@ -56,6 +60,28 @@ def test_any_regressor_that_gives_deviations(data):
     safe = guard(process, X)
     assert safe.predict([[1e3, 0.0]], return_std=True)[1][0] > 100 * process.predict(X).std()
     assert safe.predict(X).shape == (80,)
+
+
+def test_pipelines_that_end_in_one(data):
+    X, y = pd.DataFrame(data[0], columns=["a", "b"]), data[1]
+    model = make_pipeline(StandardScaler(), BayesianRidge()).fit(X, y)
+    for each in (model, make_pipeline(model)):
+        safe = guard(each, X, labels=y)
+        for own, same in zip(
+            model.predict(X, return_std=True), safe.predict(X, return_std=True), strict=True
+        ):
+            inside = safe.is_inside(X)
+            assert np.array_equal(own[inside], same[inside])
+        assert safe.predict(X.head(1) * 1e6, return_std=True)[1][0] > 1e3 * y.std()
+    with pytest.raises(InputError, match="return_std"):
+        guard(make_pipeline(StandardScaler(), Ridge()).fit(X, y), X)
+
+
+def test_several_targets_are_refused(data):
+    X, y = data[0][:80], data[1][:80]
+    process = GaussianProcessRegressor(RBF() + WhiteKernel()).fit(X, np.column_stack([y, 2 * y]))
+    with pytest.raises(InputError, match="2 targets at once"):
+        guard(process, X)
 
 
 def test_targets_without_a_scale(model, data):

@@ -60,11 +60,14 @@ class GuardedRegressor(Guarded):
 
 
 def spread_of(model: Any) -> Spread | None:
-    """How a regressor gives means and deviations, if the model is one."""
+    """How a regressor, or a pipeline that ends in one, gives means and deviations, if it does."""
     predict = getattr(model, "predict", None)
     if predict is None or hasattr(model, "predict_proba"):
         return None
-    names = getattr(getattr(predict, "__code__", None), "co_varnames", ())
+    last = model
+    while hasattr(last, "steps"):  # a pipeline hands options on to its last step
+        last = last.steps[-1][1]
+    names = getattr(getattr(getattr(last, "predict", None), "__code__", None), "co_varnames", ())
     if "return_std" not in names:
         return None
     return lambda X: predict(X, return_std=True)
@@ -72,6 +75,10 @@ def spread_of(model: Any) -> Spread | None:
 
 def target_deviation(labels: Any, means: Any) -> float:
     """The deviation of the targets; of the model's own means where targets are not known."""
+    if np.ndim(means) != 1:
+        raise InputError(
+            f"the regressor predicts {np.shape(means)[1]} targets at once; guard one for each"
+        )
     values = np.asarray(means if labels is None else labels, dtype=np.float64)
     found = float(values.std())
     if not 0 < found < np.inf:
