@@ -137,3 +137,67 @@ def test_columns_in_another_order_are_refused(rows, net, made):
 @pytest.mark.parametrize("name", ["module", "function", "envelope", "envelope of a function"])
 def test_one_row_by_itself_is_a_batch_of_one(guards, rows, name):
     assert np.array_equal(guards[name](rows[0]), guards[name](rows[:1]))
+
+
+WORDS = pd.DataFrame({"site": ["north", "south"] * 100, "age": np.arange(200.0), "dose": 1.5})
+
+
+def _even(X):
+    return np.tile([0.2, 0.8], (len(X), 1))
+
+
+@pytest.mark.parametrize("made", [ff.guard, ff.envelope])
+def test_one_row_of_a_table_is_read_by_its_names(rows, net, made):
+    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+    row = table.iloc[0]
+    for model in (net, _even):
+        safe = made(model, table, **OPTIONS)
+        assert safe.explain(row).inside
+        assert safe.is_inside(row).all()
+        assert np.array_equal(safe.predict_proba(row), safe.predict_proba(table.head(1)))
+        with pytest.raises(InputError, match="in another order"):
+            safe.explain(row[["b", "a", "c"]])
+        assert safe.explain(pd.Series(row.to_numpy())).inside
+    safe = made(_even, WORDS)
+    assert safe.explain(WORDS.iloc[0]).inside
+    assert safe.predict_proba(WORDS.iloc[0]).tolist() == [[0.2, 0.8]]
+
+
+def test_a_new_word_is_named():
+    safe = ff.guard(_even, WORDS)
+    said = safe.explain(WORDS.head(1).assign(site="west")).reason
+    assert said == "site = west is a category that no training row had; they had north, south"
+
+
+def test_columns_that_are_too_many_are_named(rows, net):
+    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+    with pytest.raises(InputError, match="it has more, new;"):
+        ff.guard(net, table, **OPTIONS).is_inside(table.assign(more=1, new=2))
+
+
+def test_times_are_no_numbers():
+    safe = ff.guard(_even, WORDS)
+    with pytest.raises(InputError, match="holds times in age"):
+        safe.predict_proba(WORDS.assign(age=pd.Timestamp("2020-01-01")))
+
+
+@pytest.mark.parametrize("name", ["module", "function", "envelope", "envelope of a function"])
+def test_what_is_masked_is_not_believed(guards, rows, name):
+    given = np.ma.masked_array(rows[:2], mask=[[False] * 3, [True, False, False]])
+    assert guards[name](given)[1].max() <= ALLOWED
+
+
+def test_other_frames_are_refused_by_name(rows, net):
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame(rows, schema=["a", "b", "c"])
+    for model in (net, _even, RandomForestClassifier(2).fit(rows, rows[:, 0] > 0)):
+        with pytest.raises(InputError, match=r"DataFrame of polars.*to_pandas"):
+            ff.guard(model, table)
+    with pytest.raises(InputError, match=r"DataFrame of polars.*to_pandas"):
+        ff.guard(net, table.to_pandas(), **OPTIONS).predict_proba(table)
+
+
+def test_one_column_alone_is_no_table(rows):
+    forest = RandomForestClassifier(2).fit(rows, rows[:, 0] > 0)
+    with pytest.raises(InputError, match=r"shape"):
+        ff.guard(forest, pd.Series(rows[:, 0]))

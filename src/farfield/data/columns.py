@@ -77,13 +77,13 @@ class Columns:
             return f"pixel {', '.join(str(int(part)) for part in where)}"
         return f"column {place}"
 
-    def say(self, place: int, value: float) -> str:
-        """A column and its value, as the user knows them."""
+    def say(self, place: int, value: float, word: str = "a new word") -> str:
+        """A column and its value, as the user knows them; ``word`` is one without a code."""
         words = self.words.get(place)
         if words is None:
             return f"{self.name(place)} = {value:.4g}"
         known = 0 <= value < len(words)
-        return f"{self.name(place)} = {words[int(value)] if known else 'a new word'}"
+        return f"{self.name(place)} = {words[int(value)] if known else word}"
 
     def read(self, X: Any, what: str = "x") -> Floats:
         """Rows as ``(rows, columns)`` float64; words as codes, unknown ones as -1."""
@@ -94,11 +94,15 @@ class Columns:
 
         No row of an array is copied.
         """
+        X = one_row(X)
         names = getattr(X, "columns", None)
         if names is not None and not isinstance(X, Tensor):
+            _check_pandas(X, what)
             self._check_names([str(name) for name in names], what)
             found = [self._column(X.iloc[:, place], place, what) for place in range(self.width)]
             return np.column_stack(found).reshape(len(X), self.width)
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
         array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
         if array.shape == self.shape:
             array = array[None]
@@ -120,7 +124,10 @@ class Columns:
                 raise InputError(f"{what} has {len(names)} columns; the model takes {self.width}")
         elif tuple(names) != self.names:
             missing = [name for name in self.names if name not in names]
-            said = f"lacks {', '.join(missing[:5])}" if missing else "has them in another order"
+            more = [name for name in names if name not in self.names]
+            said = f"has {', '.join(more[:5])}" if more else "has them in another order"
+            if missing:
+                said = f"lacks {', '.join(missing[:5])}"
             raise InputError(
                 f"{what} has other columns than the guard was made from: it {said}; pass "
                 f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
@@ -131,12 +138,36 @@ class Columns:
         if words is not None:
             codes = {word: float(code) for code, word in enumerate(words)}
             return np.array([codes.get(str(value), -1.0) for value in values])
+        if values.dtype.kind in "mM":
+            raise InputError(
+                f"{what} holds times in {self.name(place)}, where the guard was made from numbers"
+            )
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{what} holds words in {self.name(place)}, where the guard was made from numbers"
             ) from error
+
+
+def one_row(X: Any) -> Any:
+    """A row of a table, which pandas gives as a series with names, as a table; all else as is.
+
+    Read by position, a row whose names are in another order would be another row.
+    """
+    if not hasattr(X, "iloc") or hasattr(X, "columns"):
+        return X
+    named = all(isinstance(name, str) for name in X.index)
+    return X.to_frame().T.infer_objects() if named else X
+
+
+def _check_pandas(X: Any, what: str) -> None:
+    if not hasattr(X, "iloc"):
+        kind = type(X)
+        raise InputError(
+            f"{what} is a {kind.__name__} of {kind.__module__.split('.')[0]}; a guard reads arrays "
+            "and DataFrames of pandas (X.to_pandas())"
+        )
 
 
 def read_columns(
@@ -158,6 +189,7 @@ def read_columns(
     """
     names, words = known, {}
     if hasattr(X, "columns") and not isinstance(X, Tensor):
+        _check_pandas(X, "X")
         names = tuple(str(name) for name in X.columns)
         for place in range(len(names)):
             if X.dtypes.iloc[place].kind not in "fiub":

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.data.columns import Columns
+from farfield.data.columns import Columns, one_row
 from farfield.distributions import as_distributions
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
@@ -62,6 +62,7 @@ class GuardedFunction(GuardedProbabilities):
 
     def _own(self, X: Any, rows: NDArray[Any]) -> NDArray[Any]:
         """The function's own probabilities; one row by itself is a batch of one."""
+        X = one_row(X)
         one = not hasattr(X, "columns") and np.shape(X) == self.columns.shape
         return answers(self.predict, np.asarray(X)[None] if one else X, rows, self.classes)
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.data.columns import Columns
+from farfield.data.columns import Columns, one_row
 from farfield.errors import InputError
 from farfield.guard.certificate import Certificate
 from farfield.guard.covered import VALUES, Covered
@@ -99,11 +99,17 @@ class Guarded:
         Args:
             row: One row, with or without its batch dimension.
         """
+        row = one_row(row)
         rows = torch.from_numpy(self.columns.read(row, "row"))
         if len(rows) != 1:
             raise InputError(f"explain takes one row, got {len(rows)}")
+        words = [str(value) for value in row.iloc[0]] if hasattr(row, "columns") else None
+
+        def say(place: int, value: float) -> str:
+            return self.columns.say(place, value, *(words or [])[place : place + 1])
+
         with torch.no_grad():
-            distance, view, column, reason = self.covered.explain(rows[0], self.columns.say)
+            distance, view, column, reason = self.covered.explain(rows[0], say)
         inside = distance <= 0.0
         if inside:
             mostly = f", by {self.columns.name(column)}" if column >= 0 else ""

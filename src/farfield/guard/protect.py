@@ -230,7 +230,7 @@ def _take_up(model: Any, X: Any) -> Held | Predict:
 
 
 def _holds_words(X: Any) -> bool:
-    kinds = getattr(X, "dtypes", ())
+    kinds = X.dtypes if hasattr(X, "iloc") and hasattr(X, "columns") else ()
     return any(kind.kind not in "fiub" for kind in kinds)
 
 
