@@ -1,5 +1,6 @@
 """Every test starts from the same random state, and leaves the global one as it was."""
 
+import functools
 import gc
 import os
 from pathlib import Path
@@ -37,6 +38,20 @@ def _seeded():
     generator.manual_seed(0)
     yield
     generator.set_state(before)
+
+
+@pytest.fixture(scope="session")
+def quick_onnx():
+    """Lets PyTorch read the source of what it writes ONNX with once, not for every file."""
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # writing is skipped too
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(ONNXRegistry.from_torchlib)
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(once))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,27 @@ from sklearn.neural_network import MLPClassifier
 from torch import nn
 
 import farfield as ff
-from farfield.guard import GuardedModel, guard
+from farfield.guard import GuardedModel, guard, pt2_file
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_files(quick_onnx: None) -> Any:
+    """Files are written and read often: what follows from the same numbers is traced once."""
+    known: dict[Any, Any] = {}
+    trace = pt2_file._reference
+
+    def reference(covered: Any, record: Any) -> Any:
+        numbers = {name: value.numpy().tobytes() for name, value in covered.state_dict().items()}
+        key = record.model_dump_json(), *numbers.items()
+        if key not in known:
+            known[key] = trace(covered, record)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pt2_file, "_reference", reference)
+        yield
 
 
 def build_mlp(*sizes: int, seed: int = 0, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:

@@ -18,7 +18,7 @@ ALLOWED = 0.51 + 1e-6
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    return np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, CODES, 300)])
+    return np.column_stack([rng.normal(size=(120, 2)), rng.integers(0, CODES, 120)])
 
 
 @pytest.fixture(scope="module")

@@ -177,10 +177,13 @@ def test_false_alarms_are_as_rare_as_asked_on_new_rows(draw, keep):
     certificate's interval from held-out rows is checked to hold what 20,000 new rows show.
     """
     rng = np.random.default_rng(7)
-    X, new = draw(rng, 2000), draw(rng, 20_000)
-    categorical = [2] if draw is mixed else None
+    X, held_out, new = (draw(rng, count) for count in (800, 200, 20_000))
     found = ff.envelope(
-        lambda rows: np.tile([0.4, 0.6], (len(rows), 1)), X, keep=keep, categorical=categorical
+        lambda rows: np.tile([0.4, 0.6], (len(rows), 1)),
+        X,
+        keep=keep,
+        held_out=held_out,
+        categorical=[2] if draw is mixed else None,
     )
     share = found.is_inside(new).mean()
     counted = found.certificate.held_out

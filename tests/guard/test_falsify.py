@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -45,18 +47,18 @@ def test_categories_are_attacked_too(table, monkeypatch):
     assert "edge of categories" in found.families
 
 
-def test_a_false_certificate_is_broken(classifier, moons):
+def test_a_false_certificate_is_broken(safe):
     """Without a temperature, the network is certain far away, and the search must see that."""
-    safe = guard(classifier, moons[0])
+    safe = copy.deepcopy(safe)
     safe.covered.unit.fill_(1e9)
     found = falsify(safe, restarts=8, steps=5)
     assert not found.holds
     assert found.largest > 0.99
 
 
-def test_a_view_that_is_lost_is_noticed(classifier, moons):
+def test_a_view_that_is_lost_is_noticed(safe):
     """The promise stands on the balls; without any view nothing is left of it."""
-    safe = guard(classifier, moons[0])
+    safe = copy.deepcopy(safe)
     for each in safe.covered.each_view:
         if each.name != "balls":
             each.threshold.fill_(1e12)

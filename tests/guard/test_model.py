@@ -84,8 +84,8 @@ def test_double_precision_models_have_no_end_either(mlp):
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
-def test_moving_to_another_type_leaves_the_guard_exact(classifier, moons, kind):
-    safe = guard(classifier, moons[0])
+def test_moving_to_another_type_leaves_the_guard_exact(safe, kind):
+    safe = copy.deepcopy(safe)
     before = {name: value.clone() for name, value in safe.covered.named_buffers()}
     moved = safe.to(kind)
     assert moved.dtype == kind
@@ -107,15 +107,14 @@ def test_autocast_does_not_touch_the_guard(safe, everywhere):
     assert torch.equal(hot, safe.covered(far))
 
 
-def test_state_brings_the_scale_and_the_certificate(classifier, moons):
-    first = guard(classifier, moons[0])
+def test_state_brings_the_scale_and_the_certificate(safe, classifier, moons):
     other = guard(classifier, moons[0], epsilon=0.05, radii=4.0)
-    assert float(first.covered.unit) != float(other.covered.unit)
-    other.load_state_dict(first.state_dict())
-    assert other.certificate == first.certificate
+    assert float(safe.covered.unit) != float(other.covered.unit)
+    other.load_state_dict(safe.state_dict())
+    assert other.certificate == safe.certificate
     assert other.verify()
     rows = torch.randn(100, 2) * 10
-    assert torch.equal(first(rows), other(rows))
+    assert torch.equal(safe(rows), other(rows))
 
 
 def test_deep_copies_are_guards(safe, everywhere):

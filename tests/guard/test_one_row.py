@@ -1,6 +1,7 @@
 """The quick look at single rows: never wrong, right about most, and gone when it does not hold."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -11,25 +12,31 @@ from torch import nn
 from farfield.guard import guard
 
 
-def _rows(columns=8, offset=0.0, count=2000):
+def _rows(columns=8, offset=0.0, count=500):
     rng = np.random.default_rng(0)
     return rng.normal(size=(count, columns)) @ rng.normal(size=(columns, columns)) + offset
 
 
-def _guarded(rows, **options):
+def _guarded(rows):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(rows.shape[1], 8), nn.ReLU(), nn.Linear(8, 3))
-    safe = guard(module, rows, **options)
+    safe = guard(module, rows)
     safe.covered.screen(torch.from_numpy(rows[:1]))
     assert safe.covered.one is not None
     return safe
 
 
+@functools.cache
+def _shared(offset=0.0):
+    """Rows and their guard, made once: whoever changes it takes a copy."""
+    rows = _rows(offset=offset)
+    return rows, _guarded(rows)
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("offset", [0.0, 1e5])
 def test_a_row_that_is_sure_is_inside(kind, offset):
-    rows = _rows(offset=offset)
-    safe = _guarded(rows)
+    rows, safe = _shared(offset)
     middle = rows.mean(axis=0)
     scaled = [middle + scale * (rows[:400] - middle) for scale in (1.0, 1.1, 1.2, 1.3, 1.5, 3.0)]
     tried = torch.from_numpy(np.concatenate(scaled)).to(kind)
@@ -42,8 +49,7 @@ def test_a_row_that_is_sure_is_inside(kind, offset):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e300])
 def test_values_that_are_none_are_not_sure(value):
-    rows = _rows()
-    safe = _guarded(rows)
+    rows, safe = _shared()
     row = torch.from_numpy(rows[:1].copy())
     assert safe.covered.one.sure(row)
     row[0, 3] = value
@@ -63,8 +69,7 @@ def test_columns_of_bits_hold_bits():
 
 
 def test_it_is_not_asked_where_it_could_not_know():
-    rows = _rows()
-    safe = _guarded(rows)
+    rows, safe = _shared()
     one, row = safe.covered.one, torch.from_numpy(rows[:1])
     assert one.sure(row)
     assert not one.sure(row[0])
@@ -77,8 +82,7 @@ def test_it_is_not_asked_where_it_could_not_know():
 
 @pytest.mark.parametrize("precision", ["highest", "medium"])
 def test_coarser_modes_change_nothing(precision):
-    rows = _rows()
-    safe = _guarded(rows)
+    rows, safe = _shared()
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
@@ -91,8 +95,7 @@ def test_coarser_modes_change_nothing(precision):
 
 
 def test_numbers_that_were_written_to_get_another_look():
-    rows = _rows()
-    safe = _guarded(rows)
+    rows, safe = copy.deepcopy(_shared())
     row = torch.from_numpy(rows[:1]).float()
     own = safe.unguarded(row)
     assert torch.equal(safe(row), own)
@@ -102,10 +105,13 @@ def test_numbers_that_were_written_to_get_another_look():
 
 
 def test_copies_take_their_own_look():
-    safe = _guarded(_rows())
+    _, safe = _shared()
     for other in (copy.deepcopy(safe.covered), pickle.loads(pickle.dumps(safe.covered))):
         assert other.one is None
-    assert safe.covered.double().one is None
+    moved = copy.deepcopy(safe.covered)
+    moved.screen(torch.from_numpy(_rows(count=1)))
+    assert moved.one is not None
+    assert moved.double().one is None
 
 
 class _Nan(nn.Module):

@@ -18,7 +18,7 @@ from onnx_models import COLUMNS, FILES, as_probabilities, graph_of, network, onn
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, COLUMNS)).astype(np.float32)
+    X = rng.normal(size=(200, COLUMNS)).astype(np.float32)
     return X, (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int) + (X[:, 2] > 1)
 
 

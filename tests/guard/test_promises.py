@@ -7,7 +7,7 @@ from torch import nn
 
 from farfield.guard import falsify, guard
 
-ROWS = np.random.default_rng(0).normal(size=(200, 2))
+ROWS = np.random.default_rng(0).normal(size=(80, 2))
 
 
 class Jump(nn.Module):
@@ -58,18 +58,18 @@ def test_the_promise_does_not_depend_on_the_model(name):
     assert float(top) <= safe.certificate.largest_probability
 
 
-@pytest.mark.parametrize("scale", [1.2e38, 3e38])
-def test_classes_stay_at_the_ends_of_single_precision(scale):
+def test_classes_stay_at_the_ends_of_single_precision():
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
     safe = guard(model, ROWS)
     way = nn.functional.normalize(torch.randn(2000, 2), dim=1)
-    x = way * scale
-    own = model(x)
-    known = ~torch.isnan(own).any(dim=1)
-    assert int(known.sum()) > 1000
-    assert bool((safe(x).argmax(dim=1) == own.argmax(dim=1))[known].all())
-    assert float(torch.softmax(safe(x), dim=1).max()) <= 1 / 3 + 0.01
+    for scale in (1.2e38, 3e38):
+        x = way * scale
+        own = model(x)
+        known = ~torch.isnan(own).any(dim=1)
+        assert int(known.sum()) > 1000
+        assert bool((safe(x).argmax(dim=1) == own.argmax(dim=1))[known].all())
+        assert float(torch.softmax(safe(x), dim=1).max()) <= 1 / 3 + 0.01
 
 
 def test_the_older_exporter_keeps_the_guard(tmp_path):

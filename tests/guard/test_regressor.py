@@ -25,9 +25,21 @@ def model(data):
     return ff.EnsembleRegressor(members=2, hidden=(16,), epochs=10, random_state=0).fit(*data)
 
 
-def test_the_spread_grows_and_the_mean_stays(model, data):
+@pytest.fixture(scope="module")
+def safe(model, data):
+    return guard(model, data[0], labels=data[1])
+
+
+@pytest.fixture(scope="module")
+def process(data):
+    """Another regressor, and its guard."""
+    X, y = data[0][:80], data[1][:80]
+    made = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
+    return made, guard(made, X)
+
+
+def test_the_spread_grows_and_the_mean_stays(safe, model, data):
     X, y = data
-    safe = guard(model, X, labels=y)
     assert isinstance(safe, GuardedRegressor)
     mean, std = model.predict(X, return_std=True)
     new_mean, new_std = safe.predict(X, return_std=True)
@@ -41,8 +53,7 @@ def test_the_spread_grows_and_the_mean_stays(model, data):
     assert "no predicted deviation is below" in safe.certificate.statement()
 
 
-def test_no_deviation_collapses_far_away(model, data):
-    safe = guard(model, data[0], labels=data[1])
+def test_no_deviation_collapses_far_away(safe, model):
     rng = np.random.default_rng(1)
     far = rng.normal(size=(300, 2)) * 10.0 ** rng.uniform(1, 6, (300, 1))
     beyond = safe.distance(far) >= 1.0
@@ -54,11 +65,9 @@ def test_no_deviation_collapses_far_away(model, data):
     assert (std[beyond] >= 0.999 * lengths * safe.certificate.spread).all()
 
 
-def test_any_regressor_that_gives_deviations(data):
-    X, y = data[0][:80], data[1][:80]
-    process = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
-    safe = guard(process, X)
-    assert safe.predict([[1e3, 0.0]], return_std=True)[1][0] > 100 * process.predict(X).std()
+def test_any_regressor_that_gives_deviations(process, data):
+    (model, safe), X = process, data[0][:80]
+    assert safe.predict([[1e3, 0.0]], return_std=True)[1][0] > 100 * model.predict(X).std()
     assert safe.predict(X).shape == (80,)
 
 
@@ -101,7 +110,7 @@ def test_regressors_without_deviations_are_refused(moons, tmp_path):
     skl2onnx = pytest.importorskip("skl2onnx")
     file = tmp_path / "model.onnx"
     file.write_bytes(skl2onnx.to_onnx(model, moons[0][:1].astype(np.float32)).SerializeToString())
-    safe = guard(lambda X: np.full((len(X), 2), 0.5), moons[0])
+    safe = guard(lambda X: np.full((len(X), 2), 0.5), moons[0][:60])
     for envelope in (False, True):
         with pytest.raises(InputError, match="regressor"):
             extend(
@@ -114,13 +123,11 @@ def test_regressors_without_deviations_are_refused(moons, tmp_path):
             )
 
 
-def test_what_is_no_number_has_no_mean_and_no_end_to_its_deviation(data):
-    X, y = data[0][:80], data[1][:80]
-    process = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
-    safe = guard(process, X)
+def test_what_is_no_number_has_no_mean_and_no_end_to_its_deviation(process):
+    model, safe = process
     rows = np.array([[0.0, 0.0], [np.nan, 0.0], [np.inf, 0.0], [1e300, 0.0]])
     mean, std = safe.predict(rows, return_std=True)
-    assert mean[0] == process.predict(rows[:1])[0]
+    assert mean[0] == model.predict(rows[:1])[0]
     assert np.isnan(mean[1:]).all()
     assert np.isinf(std[1:]).all()
     assert [len(each) for each in safe.predict(rows[:0], return_std=True)] == [0, 0]
