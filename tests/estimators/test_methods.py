@@ -102,7 +102,7 @@ def test_mixture_prior_density() -> None:
 def test_bayes_by_backprop_is_sure_on_half_moons_and_unsure_away(reparameterization: Any) -> None:
     X, y = make_moons(750, noise=0.125, random_state=1)
     model = BayesByBackpropClassifier(reparameterization=reparameterization, random_state=1)
-    model.fit(X[:500], y[:500])
+    model.fit(X[:250], y[:250])
     assert model.score(X[500:], y[500:]) >= 0.95
     angles = np.linspace(0, 2 * np.pi, 100, endpoint=False)
     ring = X.mean(0) + 5 * np.column_stack([np.cos(angles), np.sin(angles)])

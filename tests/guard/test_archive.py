@@ -47,7 +47,7 @@ def test_a_model_s_own_code_is_not_needed(path):
     assert torch.allclose(again.probabilities(images)[inside], model(images)[inside], atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_batch_norm_comes_back_bit_by_bit(path, seed):
     torch.manual_seed(seed)
     model = nn.Sequential(
@@ -61,7 +61,7 @@ def test_batch_norm_comes_back_bit_by_bit(path, seed):
     )
     rows = torch.randn(400, 5) * 3 + 1
     model(rows)
-    safe = guard(model.eval(), rows)
+    safe = guard(model.eval(), rows[:100])
     safe.save(path)
     again = load(path)
     assert again.verify()
@@ -78,7 +78,7 @@ def test_categories_and_ensembles_come_back(mlp, table, path):
         (members, {"categorical": [(3, 4, 5, 6), 7]}),
         (members[0], {}),
     ]:
-        safe = guard(model, table, **options)
+        safe = guard(model, table[:150], **options)
         safe.save(path)
         again = load(path)
         x = torch.tensor(np.vstack([table, table * 30]), dtype=torch.float32)
@@ -198,7 +198,7 @@ def test_tampered_numbers_are_refused(safe, path, name, change):
 
 
 def test_a_function_keeps_its_views_only(moons, path):
-    safe = guard(lambda X: np.full((len(X), 2), 0.5), moons[0])
+    safe = guard(lambda X: np.full((len(X), 2), 0.5), moons[0][:60])
     safe.save(path)
     with pytest.raises(InputError, match="no model"):
         load(path)

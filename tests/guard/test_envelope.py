@@ -79,8 +79,9 @@ def test_modules_of_every_kind(moons, tmp_path, name):
     runtime = pytest.importorskip("onnxruntime")
     model = modules()[name]
     kind = next(model.parameters()).dtype
-    found = ff.envelope(model, moons[0])
-    rows = torch.from_numpy(np.vstack([moons[0], 30 * moons[0]])).to(kind)
+    few = moons[0][:80]
+    found = ff.envelope(model, few)
+    rows = torch.from_numpy(np.vstack([few, 30 * few])).to(kind)
     with torch.no_grad():
         own = model(rows)
     p = found.predict_proba(rows)
@@ -106,7 +107,7 @@ def test_ensembles_and_estimators_give_their_mean(moons, classifier, tmp_path):
     pytest.importorskip("onnxscript")
     members = [nn.Linear(2, 3) for _ in range(2)]
     for model in (members, classifier):
-        found = ff.envelope(model, moons[0])
+        found = ff.envelope(model, moons[0][:80])
         found.to_onnx(tmp_path / "safe.onnx")
         assert found.predict_proba(moons[0]).shape[1] == found.certificate.classes
         own = found.guard.own_proba(moons[0])
@@ -122,7 +123,7 @@ def test_a_file_that_was_given_is_extended(moons, tmp_path):
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     source, out = tmp_path / "forest.onnx", tmp_path / "safe.onnx"
     source.write_bytes(skl2onnx.to_onnx(forest, X[:1]).SerializeToString())
-    found = ff.envelope(forest, X)
+    found = ff.envelope(forest, X[:80])
     with pytest.raises(InputError, match="source="):
         found.to_onnx(out)
     with pytest.raises(InputError, match=r"\.onnx"):

@@ -255,7 +255,7 @@ def test_images_are_guarded_in_pixel_space():
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
     )
-    images = torch.rand(120, 1, 8, 8)
+    images = torch.rand(80, 1, 8, 8)
     safe = guard(model, images)
     assert "root mean square" in safe.certificate.metric
     far = images * 1e4

@@ -178,7 +178,7 @@ def test_what_holds_no_guard(tmp_path, mlp):
 
 def test_wide_inputs_whose_units_share_their_numbers(mlp, tmp_path):
     rng = np.random.default_rng(0)
-    wide = rng.normal(size=(200, 70)) @ rng.normal(size=(70, 70))
+    wide = rng.normal(size=(100, 70)) @ rng.normal(size=(70, 70))
     safe = ff.guard(mlp(70, 3), wide)
     assert safe.covered.reduced is not None
     safe.to_pt2(tmp_path / "wide.pt2")
