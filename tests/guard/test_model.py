@@ -216,11 +216,16 @@ class Fixed(nn.Module):
 def test_near_ties_of_ensembles_keep_their_class():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 2))
-    for _ in range(8):
+    safe = guard([Fixed(0.0, 0.0), Fixed(0.0, 0.0)], rows, held_out=None)
+    for _ in range(20):
         gap = float(rng.normal() * 10.0 ** rng.uniform(-8, -5))
         shift = float(rng.normal())
-        safe = guard([Fixed(shift, -shift + gap), Fixed(-shift, shift)], rows, held_out=None)
+        pairs = [shift, -shift + gap], [-shift, shift]
+        for member, logits in zip(safe.members, pairs, strict=True):
+            member.logits.data = torch.tensor(logits)
         x = torch.from_numpy(rng.normal(size=(20, 2)) * 10.0 ** rng.uniform(0, 20, (20, 1)))
+        expected = torch.tensor(pairs).softmax(dim=1).mean(dim=0).numpy()
+        assert safe.own_proba(x) == pytest.approx(np.tile(expected, (20, 1)))
         own = safe.own_proba(x).argmax(axis=1)
         assert (safe.predict_proba(x).argmax(axis=1) == own).all()
         assert (safe(x).argmax(dim=1).numpy() == own).all()
