@@ -24,9 +24,14 @@ ModuleFactory = Callable[[], nn.Module]
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch's global generator for a while, and put its state back."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    generator = torch.default_generator
+    before = generator.get_state()
+    # The generator's own method: torch.manual_seed notes a stack trace for every other device.
+    generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        generator.set_state(before)
 
 
 class StackedModule:
