@@ -40,6 +40,15 @@ def _seeded():
     generator.set_state(before)
 
 
+@pytest.fixture
+def short_attack(monkeypatch):
+    """Audits attack guards from few places, in few steps."""
+    from farfield.audit.sections import guard
+
+    monkeypatch.setattr(guard, "RESTARTS", (2, 4))
+    monkeypatch.setattr(guard, "STEPS", 10)
+
+
 @pytest.fixture(scope="session")
 def quick_onnx():
     """Lets PyTorch read the source of what it writes ONNX with once, not for every file."""

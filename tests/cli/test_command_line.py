@@ -37,10 +37,14 @@ def test_version():
     assert run("--version").stdout.strip().endswith(farfield.__version__)
 
 
-def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch):
+def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch, short_attack):
     titles = ("One ReLU network", "Ensemble of ten", "RBF network", "One ReLU network, guarded")
     assert set(titles) < set(experiment.MODELS)
-    monkeypatch.setattr(experiment, "MODELS", titles)
+    small = {"directions": 24, "samples": 20, "models": titles}
+    monkeypatch.setattr(experiment, "settings", lambda quick, seed: {**small, "seed": seed})
+    make = experiment.make_model
+    narrow = {"hidden": (8, 8), "epochs": 30}
+    monkeypatch.setattr(experiment, "make_model", lambda name, own: make(name, own | narrow))
     result = CliRunner().invoke(command, ["demo", "--out", str(tmp_path / "new"), "--seed", "1"])
     assert result.exit_code == 0, result.output
     picture = tmp_path / "new" / "far-field.png"
