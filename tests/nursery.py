@@ -13,16 +13,17 @@ import tempfile
 from pathlib import Path
 
 CODE = """
-import gc, json, os, signal, sys, warnings
+import gc, io, json, os, signal, sys, warnings
 gc.disable()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import flint, jinja2, onnx, pydantic, rich.table, safetensors, torch, torch.export
+    import flint, jinja2, onnx, pydantic.main, rich.table, safetensors.torch, torch, torch.export
     import onnx.reference, pandas, pyarrow.compute, pyarrow.csv, pyarrow.parquet
     import scipy.linalg, scipy.optimize, scipy.spatial, scipy.special, scipy.stats
     import sklearn.cluster, sklearn.covariance, sklearn.datasets, sklearn.ensemble, sklearn.mixture
     import sklearn.neighbors, sklearn.neural_network, sklearn.pipeline
-    torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))
+    made = torch.export.export(torch.nn.Linear(1, 1), (torch.zeros(1, 1),))
+    torch.onnx.export(made, dynamo=True, verbose=False).save(io.BytesIO())
 assert not [name for name in sys.modules if name.startswith("farfield")]
 gc.collect(), gc.freeze(), gc.enable()  # children share what was loaded
 LONGEST = 300

@@ -85,7 +85,7 @@ def test_a_forest_that_is_asked_says_what_it_is_known_to_say(names):
     rows = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
     rows = rows if names else rows.to_numpy()
     y = (np.asarray(rows)[:, 0] > 0).astype(int)
-    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
     asked = ff.audit(forest, rows, y, directions=30, evidence="sampled")
     assert asked.verdict.seen_to == 1e6
     assert asked.model.parameters == 0
@@ -122,15 +122,15 @@ def test_a_module_without_a_rule_is_asked_and_its_logits_become_probabilities():
     assert any("sin" in note for note in found.model.notes)
 
 
-@pytest.fixture
-def onnx_forest(tmp_path):
+@pytest.fixture(scope="module")
+def onnx_forest(tmp_path_factory):
     """A forest, its file, and its data."""
     onnx = pytest.importorskip("skl2onnx")
     pytest.importorskip("onnxruntime")
     rows = np.random.default_rng(0).standard_normal((150, 3)).astype(np.float32)
     y = np.where(rows[:, 0] > 0, "yes", "no")
-    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
-    path = tmp_path / "forest.onnx"
+    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
+    path = tmp_path_factory.mktemp("forest") / "forest.onnx"
     path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
     return forest, path, rows, y
 
@@ -215,11 +215,11 @@ def test_a_forgotten_label_is_found_for_models_that_can_only_be_asked(onnx_fores
     assert any("verdict" in note for note in found.data.notes)
 
 
-def test_a_black_box_is_guarded_in_its_audit():
+def test_a_black_box_is_guarded_in_its_audit(short_attack):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((200, 3))
     y = (rows[:, 0] > 0).astype(int)
-    forest = RandomForestClassifier(20, random_state=0).fit(rows, y)
+    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
     found = ff.audit(forest, rows, y, directions=10, guard=True)
     assert found.guard.certificate["largest probability an attack found there"] <= 0.51
     assert found.guard.features[0].certified[0] < rows[:, 0].min()

@@ -26,10 +26,16 @@ def options():
     return found
 
 
-def test_options_named_in_the_code_exist():
+@pytest.fixture(scope="module")
+def nodes():
+    """All nodes of every module."""
+    return {path: [*ast.walk(ast.parse(path.read_text("utf-8")))] for path in MODULES}
+
+
+def test_options_named_in_the_code_exist(nodes):
     known, wrong = options(), []
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, held in nodes.items():
+        for node in held:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 named = OPTION.findall(node.value)
                 wrong += [(path.name, name) for name in named if name not in known]
@@ -41,19 +47,18 @@ def test_options_named_in_the_documentation_exist(page):
     assert set(OPTION.findall(page.read_text("utf-8"))) <= options()
 
 
-def test_arguments_named_in_messages_exist():
+def test_arguments_named_in_messages_exist(nodes):
     """Whatever is written as ``name=value`` is an argument of some function or class.
 
     Readers of other libraries' models name arguments of these.
     """
     foreign = ("scikit", "trees")
-    own = [path for path in MODULES if path.parent.name not in foreign]
-    nodes = [node for path in own for node in ast.walk(ast.parse(path.read_text("utf-8")))]
-    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    arguments |= {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
+    own = [node for path in MODULES if path.parent.name not in foreign for node in nodes[path]]
+    arguments = {node.arg for node in own if isinstance(node, ast.arg)}
+    arguments |= {ast.unparse(node.target) for node in own if isinstance(node, ast.AnnAssign)}
     texts = [
         part.value
-        for node in nodes
+        for node in own
         if isinstance(node, ast.Raise)
         for part in ast.walk(node)
         if isinstance(part, ast.Constant) and isinstance(part.value, str)

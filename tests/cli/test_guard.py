@@ -19,6 +19,8 @@ from farfield.cli import farfield as command
 from farfield.errors import InputError
 from saved_programs import save
 
+pytestmark = pytest.mark.usefixtures("short_attack")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -115,12 +117,19 @@ def audited(model, data, out):
     assert shown.exit_code == 0, shown.output
 
 
-def test_the_lines_of_the_readme(readme, tmp_path):
-    out = tmp_path / "safe.onnx"
-    model, data = readme / "model.onnx", readme / "train.csv"
+@pytest.fixture(scope="module")
+def guarded(readme):
+    """README's model behind a guard, and what the command said."""
+    model, data, out = (readme / name for name in ("model.onnx", "train.csv", "safe.onnx"))
     result = command_line("guard", model, "--data", data, "-o", out)
     assert result.exit_code == 0, result.output
-    assert "column 'outcome' was taken for it" in result.output
+    return out, result.output
+
+
+def test_the_lines_of_the_readme(readme, guarded, tmp_path):
+    out, said = guarded
+    model, data = readme / "model.onnx", readme / "train.csv"
+    assert "column 'outcome' was taken for it" in said
     before, after = (onnxruntime.InferenceSession(path) for path in (model, out))
     assert [i.name for i in before.get_inputs()] == [i.name for i in after.get_inputs()]
     assert [o.name for o in before.get_outputs()] == [o.name for o in after.get_outputs()]
@@ -218,13 +227,12 @@ def test_files_that_take_words_are_refused_by_name(tmp_path):
     assert "takes words in site" in str(result.exception)
 
 
-def test_tampered_files_are_refused_everywhere(readme, tmp_path):
+def test_tampered_files_are_refused_everywhere(readme, guarded, tmp_path):
     import onnx
 
-    out = tmp_path / "safe.onnx"
+    out = tmp_path / "tampered.onnx"
     arguments = ("--data", readme / "train.csv", "--label", "outcome")
-    command_line("guard", readme / "model.onnx", *arguments, "-o", out)
-    model = onnx.load(str(out))
+    model = onnx.load(str(guarded[0]))
     (unit,) = [t for t in model.graph.initializer if t.name == "farfield/covered.unit"]
     unit.CopyFrom(onnx.numpy_helper.from_array(np.array(1e30), unit.name))
     onnx.save(model, str(out))

@@ -12,6 +12,8 @@ from farfield.data import FeatureSchema, Schema
 from farfield.errors import InputError
 from farfield.estimate import value_of
 
+pytestmark = pytest.mark.usefixtures("short_attack")
+
 
 @pytest.fixture(scope="module")
 def moons():
@@ -56,9 +58,14 @@ def test_a_guard_made_meanwhile_is_the_same(moons, monkeypatch):
     assert found[0].entry_errors == found[1].entry_errors
 
 
-def test_features_before_and_after(moons):
+@pytest.fixture(scope="module")
+def safe(moons):
     model, data = moons
-    safe = ff.guard(model, data.X, random_state=0)
+    return ff.guard(model, data.X, random_state=0)
+
+
+def test_features_before_and_after(moons, safe):
+    _, data = moons
     found = ff.audit(safe, data.X, data.y, features=["x", "y"], directions=10).guard.features
     assert [each.name for each in found] == ["x", "y"]
     middle = np.median(data.X, axis=0)
@@ -97,9 +104,8 @@ def test_bounded_and_categorical_features_before_and_after():
     assert table["age"].max() < age.certified[1] < 150
 
 
-def test_a_guarded_model_is_not_blind_by_proof(moons, tmp_path):
-    model, data = moons
-    safe = ff.guard(model, data.X)
+def test_a_guarded_model_is_not_blind_by_proof(moons, safe, tmp_path):
+    _, data = moons
     path = tmp_path / "safe.safetensors"
     safe.save(path)
     for each in (safe, path):
