@@ -40,13 +40,15 @@ def _seeded():
     generator.set_state(before)
 
 
-@pytest.fixture
-def short_attack(monkeypatch):
+@pytest.fixture(scope="module")
+def short_attack():
     """Audits attack guards from few places, in few steps."""
     from farfield.audit.sections import guard
 
-    monkeypatch.setattr(guard, "RESTARTS", (2, 4))
-    monkeypatch.setattr(guard, "STEPS", 10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "RESTARTS", (2, 4))
+        patch.setattr(guard, "STEPS", 10)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ def sure(rows):
 
 
 @pytest.fixture(scope="module")
-def audit():
+def audit(short_attack):
     return ff.audit(sure, X, (X[:, 0] > 5).astype(int), features=["a", "b"], guard=True)
 
 

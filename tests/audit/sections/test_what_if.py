@@ -31,7 +31,7 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def audit():
+def audit(short_attack):
     schema = ff.data.Schema({"lactate": ff.data.FeatureSchema(low=0.0)})
     return ff.audit(model(), FRAME, schema=schema, directions=5, guard=True)
 
