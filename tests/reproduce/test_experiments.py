@@ -14,7 +14,7 @@ import torch
 
 import farfield.reproduce
 from farfield.report.figure import save_figure
-from farfield.reproduce import NAMES, RunRequest, find_experiment
+from farfield.reproduce import NAMES, RunRequest, find_experiment, findings
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
@@ -177,19 +177,17 @@ def small_networks(monkeypatch):
     monkeypatch.setattr(hein_models, "lenet", small_lenet)
 
 
-@pytest.fixture(autouse=True)
-def one_format(monkeypatch):
-    """Draw every picture once: test_framework.py looks at pictures in both formats."""
-    from farfield.reproduce import findings
+# Between them they draw in every way there is: contours, discs, points, polygons and images.
+BOTH_FORMATS = ("first-version-1", "hein-1")
 
-    def save(figure, path):
-        if path.suffix == ".png":
-            return save_figure(figure, path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        return path
 
-    monkeypatch.setattr(findings, "save_figure", save)
+def save_one_format(figure, path):
+    """Draw the picture that is on the page, and leave the other one empty."""
+    if path.suffix == ".png":
+        return save_figure(figure, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
 
 
 def global_states():
@@ -205,9 +203,11 @@ def out(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_from_end_to_end(name, out, data):
+def test_runs_from_end_to_end(name, out, data, monkeypatch):
     if name == "know-your-limits-search":
         pytest.importorskip("optuna")
+    if name not in BOTH_FORMATS:
+        monkeypatch.setattr(findings, "save_figure", save_one_format)
     before = global_states()
     experiment = find_experiment(name)
     assert name == experiment.NAME
