@@ -6,6 +6,7 @@ import torch
 import farfield as ff
 from architectures.referee import approached
 from architectures.registry import ARCHITECTURES
+from architectures.trained import CHOSEN, read
 from architectures.unread import UNREAD
 
 READ = [name for name in ARCHITECTURES if name not in UNREAD]
@@ -13,8 +14,12 @@ READ = [name for name in ARCHITECTURES if name not in UNREAD]
 
 def followed(name):
     """An architecture, read and followed to infinity; and where to."""
-    module, rays = ARCHITECTURES[name].module(), ARCHITECTURES[name].rays()
-    network = ff.capture(module, rays[0][:1])
+    rays = ARCHITECTURES[name].rays()
+    if name in CHOSEN:
+        module, network = read(name).modules[0], read(name).networks[0]
+    else:
+        module = ARCHITECTURES[name].module()
+        network = ff.capture(module, rays[0][:1])
     return network, module, ff.at_infinity(network, *rays), *rays
 
 
@@ -23,6 +28,23 @@ def test_the_model_approaches_its_limit(name):
     network, module, far, *rays = followed(name)
     assert far.doubtful is None or not bool(far.doubtful.any())
     approached(network, module, far, *rays, ARCHITECTURES[name].rate)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_trained_model_approaches_its_limit(name):
+    before, after = read(name).losses
+    assert after < 0.7 * before
+    module, network = read(name).modules[1], read(name).networks[1]
+    rays = ARCHITECTURES[name].rays()
+    far = ff.at_infinity(network, *rays)
+    assert far.doubtful is None or not bool(far.doubtful.any())
+    approached(network, module, far, *rays, ARCHITECTURES[name].rate)
+
+
+def test_every_family_has_one_that_is_trained():
+    assert {ARCHITECTURES[name].family for name in CHOSEN} == {
+        ARCHITECTURES[name].family for name in READ
+    }
 
 
 @pytest.mark.parametrize("name", UNREAD)

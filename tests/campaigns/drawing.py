@@ -68,7 +68,8 @@ class Around(nn.Module):
         self.last = nn.Linear(HIDDEN, CLASSES, dtype=torch.float64)
 
     def _inside(self, x: Tensor) -> Tensor:
-        return self.function(self.entry(x).view(-1, *self.shape)).flatten(1)
+        out = self.function(self.entry(x).view(-1, *self.shape))
+        return out.flatten(1) if out.ndim > 2 else out
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.middle(self._inside(x)).relu())

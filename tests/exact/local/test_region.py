@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import nn
@@ -248,6 +248,7 @@ def test_no_units_means_the_whole_space():
     assert region.radius("linf").tolist() == [float("inf")]
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=2), st.integers(0, 3))
 def test_regions_contain_exactly_the_points_with_the_same_rational_decisions(place, seed):
     module, network = integers(seed)

@@ -47,8 +47,9 @@ class Case(nn.Module):
         self.second = nn.Linear(8, torch.Size(shape).numel(), dtype=torch.float64)
 
     def forward(self, x):
-        out = self.function(self.second(self.first(x).relu()).view(-1, *self.shape)).flatten(1)
-        return torch.cat([out, out[:, :1] * 2], 1)
+        out = self.function(self.second(self.first(x).relu()).view(-1, *self.shape))
+        out = out.flatten(1) if out.ndim > 2 else out
+        return out if out.shape[1] > 1 else torch.cat([out, out * 2], 1)
 
 
 def window_walk(network, clip=None):

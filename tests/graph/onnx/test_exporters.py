@@ -79,7 +79,7 @@ class Recurrent(nn.Module):
 
 
 MODELS = {
-    "lstm": (Recurrent, (3, 3)),
+    "lstm": (Recurrent, (2, 3)),
     "mlp": (plain_mlp, (5,)),
     "lenet": (lenet, (1, 28, 28)),
     "resnet": (short_resnet, (3, 8, 8)),
