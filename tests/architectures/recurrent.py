@@ -6,7 +6,7 @@ from torch import nn
 
 from architectures.registry import architecture
 
-SERIES = (4, 3)
+SERIES = (3, 3)
 
 
 class _Last(nn.Module):

@@ -236,12 +236,12 @@ def test_blocks_of_polygons_change_nothing(monkeypatch):
     pictures = ff.capture(Picture().double(), torch.zeros(2, 1, 6, 6, dtype=torch.float64))
     rng = np.random.default_rng(1)
     frame = rng.normal(size=(3, 1, 6, 6))
-    cases = [(pictures, (*frame, 0.35)), (captured(mlp(4, 8, 8, 8)), (*AXES, 5.0))]
+    cases = [(pictures, (*frame, 0.15)), (captured(mlp(4, 8, 8, 8)), (*AXES, 5.0))]
     whole = [slice_plane(network, *window) for network, window in cases]
     monkeypatch.setattr(plane_walk, "BLOCK_ELEMENTS", 3000)
     for plane, (network, window) in zip(whole, cases, strict=True):
         parts = slice_plane(network, *window)
-        assert len(plane) > 70
+        assert len(plane) > 200
         order, other = plane.pattern.argsort(), parts.pattern.argsort()
         assert torch.equal(plane.pattern[order], parts.pattern[other])
         torch.testing.assert_close(plane.areas[order], parts.areas[other])
