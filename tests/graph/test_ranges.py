@@ -24,7 +24,7 @@ from farfield.graph.simplify import check
 aten = torch.ops.aten
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-6, 1e-200, 5e-324, -1e-310, 1e200, 1.7e308]
 SPECIAL += [-1.7e308, math.inf, -math.inf, math.nan, 20.0, 700.0, 701.0, 1e100, 1e-100, 1.1e100]
-DRAWS = 20
+DRAWS = 40
 FAR = mpf(10) ** 420
 
 

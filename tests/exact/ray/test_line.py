@@ -87,6 +87,14 @@ def captured(name, draw):
 
 
 @functools.cache
+def exact_lines(name, draw, stop):
+    """Every ray of every instance in rational arithmetic."""
+    modules, origin, direction = build(name, draw)
+    rays = list(zip(origin.tolist(), direction.tolist(), strict=True))
+    return [[exact_line(module, *ray, stop) for ray in rays] for module in modules]
+
+
+@functools.cache
 def captured_mlp(*sizes, seed):
     return capture(mlp(*sizes, seed=seed), sizes[0])
 
@@ -95,11 +103,10 @@ def captured_mlp(*sizes, seed):
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize(("budget", "stop"), [(1 << 20, INF), (64, INF), (1 << 20, 2.5)])
 def test_breakpoints_equal_those_of_rational_arithmetic(name, draw, budget, stop):
-    modules, origin, direction = build(name, draw)
+    _, origin, direction = build(name, draw)
     lines = along(captured(name, draw), origin, direction, stop, budget=budget)
-    for index, module in enumerate(modules):
-        for ray, line in enumerate(lines.instance(index)):
-            exact = exact_line(module, origin[ray].tolist(), direction[ray].tolist(), stop)
+    for index, instance in enumerate(exact_lines(name, draw, stop)):
+        for exact, line in zip(instance, lines.instance(index), strict=True):
             expected = np.array([float(t) for t in exact.breakpoints])
             np.testing.assert_allclose(line.breakpoints.numpy(), expected, rtol=1e-11)
             logits = np.array([[float(z) for z in row] for row in exact.logits])
@@ -113,7 +120,7 @@ def test_breakpoints_equal_those_of_rational_arithmetic(name, draw, budget, stop
 
 @pytest.mark.parametrize("stop", [INF, 20.0])
 def test_windows_of_one_ray_miss_and_invent_nothing(stop):
-    module = mlp(2, 30, 30, 20, 2)
+    module = mlp(2, 24, 20, 12, 2)
     exact = exact_line(module, [-3.0, 1.0], [1.0, 0.25], stop)
     line = along(capture(module, 2), [-3.0, 1.0], [1.0, 0.25], stop, budget=1)[0]
     assert len(line) > 40
