@@ -120,7 +120,7 @@ def test_breakpoints_equal_those_of_rational_arithmetic(name, draw, budget, stop
 
 @pytest.mark.parametrize("stop", [INF, 20.0])
 def test_windows_of_one_ray_miss_and_invent_nothing(stop):
-    module = mlp(2, 24, 20, 12, 2)
+    module = mlp(2, 28, 24, 16, 2)
     exact = exact_line(module, [-3.0, 1.0], [1.0, 0.25], stop)
     line = along(capture(module, 2), [-3.0, 1.0], [1.0, 0.25], stop, budget=1)[0]
     assert len(line) > 40
