@@ -6,6 +6,7 @@ is on the page with the reason.
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +46,9 @@ EPOCHS, BATCH, RATE = 20, 64, 0.005
 # Wide enough for every region of the small network, whose neighbours are nearer than this.
 EVERYWHERE = 1e6
 CLOSE = 1e-5
+# What torchvision asks for when it is loaded, where its compiled operators are for other hardware.
+OPERATORS = ("nms", "qnms")
+_DECLARED: list[Any] = []
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Task:
 
 def measure(repeats: int | None = None) -> dict[str, Any]:
     """Measure every peer that is here."""
+    _declare_operators()
     found = {name: _reason(modules) for name, (modules, _) in PEERS.items()}
     if all(found[name] for name in ("relucent", "laplace-torch", "pytorch-ood")):
         raise NotHere("other packages have an environment of their own: make peers")
@@ -108,6 +113,25 @@ def _cpu_seconds() -> float:
     """CPU time of this process and of workers that have ended; relucent always has some."""
     workers = getrusage(RUSAGE_CHILDREN)
     return process_time() + workers.ru_utime + workers.ru_stime
+
+
+def _declare_operators() -> None:
+    """Let torchvision load without its compiled operators, which no task here calls.
+
+    Three peers load it for data and networks of images. The page says so beside their versions.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")
+        for name in OPERATORS:
+            library.define(f"{name}(Tensor boxes) -> Tensor")
+        # They are gone with it.
+        _DECLARED.append(library)
 
 
 def _reason(modules: tuple[str, ...]) -> str:
