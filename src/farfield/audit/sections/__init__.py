@@ -72,17 +72,17 @@ PARTS = (
 )
 
 
-# What a second process takes over: the guard, which it makes at once and compares at last, and what
-# draws last; directions and what asks a guard, too, unless one was asked for, which takes longer.
-# That is about half of what there is to do.
-OTHERS = ("guard", "rays", "surfaces")
-FURTHER = ("directions", "entry errors", "what if")
+# What a second process takes over, about half of what there is to do: the guard, which it makes at
+# once and compares at last, and what asks one. A guard that was asked for is another one, takes
+# longer, and leaves time for what draws last only.
+ELSEWHERE = ("guard", "directions", "entry errors", "what if")
+ELSEWHERE_IF_ASKED = ("guard", "rays", "surfaces")
 
 
 def compute(case: Case) -> Fields:
     """Every part that a case has; its guard is made on another core before a part needs it."""
     parts = [part for part in PARTS if part.applies(case)]
-    handed = OTHERS if case.asked_guard else (*OTHERS, *FURTHER)
+    handed = ELSEWHERE_IF_ASKED if case.asked_guard else ELSEWHERE
     if second := _begun_elsewhere(case, handed):
         return _by_two(case, parts, handed, second)
     with _guard_made_meanwhile(case) as ready:
