@@ -95,7 +95,7 @@ def _pixels() -> dict[str, Any]:
     model = mlp(SIDE * SIDE, 1024, 1024, 10).float()
     safe = guard(model, rows, metric="isotropic")
     return {
-        **_ratios(model, safe, rows, 20, "pixels_"),
+        **_ratios(model, safe, rows, 80, "pixels_"),
         "pixels_onnx_growth_megabytes": _growth(model, safe),
         "pixels_views": [view.name for view in safe.certificate.views],
     }
@@ -151,7 +151,7 @@ def _trees() -> dict[str, Any]:
             "plain_row": lambda: model.predict_proba(one),
             "guarded_row": lambda: safe.predict_proba(one),
         },
-        30,
+        300,
         time.process_time,
     )
     return {

@@ -201,11 +201,17 @@ class Covered(nn.Module):
 
     def forward(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """``T``, ``(rows,)``: exactly 1 inside."""
-        return self.temperature(self.beyond(self.quickly(x), self._given(x, features)))
+        rest = self.uncertain(x)
+        if rest is not None and len(rest) == 0 and self.inner is None:
+            return torch.ones(len(x), dtype=torch.float64)
+        return self.temperature(self.beyond(self._found(x, rest), self._given(x, features)))
 
     def quickly(self, x: Tensor) -> Tensor:
         """``d`` by the views of inputs, or 0 for rows that are inside of all of them."""
-        rest = self.uncertain(x)
+        return self._found(x, self.uncertain(x))
+
+    def _found(self, x: Tensor, rest: NDArray[np.intp] | None) -> Tensor:
+        """The same, once it is known which rows are not certain."""
         if rest is None:
             return self.from_inputs(x)
         found = torch.zeros(len(x), dtype=torch.float64)
