@@ -134,7 +134,9 @@ def fills_of(columns: Iterable[TableColumn], width: int) -> Floats:
 
 def _filled(own: Floats, fills: Floats) -> Flags:
     """Which values stand where nothing was entered; they may have been rounded since."""
-    return np.asarray((own == fills) | (own == fills.astype(np.float32)))
+    with np.errstate(over="ignore"):
+        rounded = fills.astype(np.float32)
+    return np.asarray((own == fills) | (own == rounded))
 
 
 def plan_errors(
