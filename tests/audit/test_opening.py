@@ -114,23 +114,31 @@ def test_truths_that_a_model_keeps_as_numbers_are_no_unknown_categories():
     np.testing.assert_allclose(found, own, atol=1e-9)
 
 
-def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
-    frame = FRAME.assign(work=np.where(FRAME["dose"] > 0, " Private", " State-gov"))
-    labels = np.where((FRAME["dose"] > 0) ^ (FRAME["age"] > 1), " >50K", " <=50K")
+def coded_model(frame, column, labels):
     front = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), ["work"]), remainder="passthrough"
+        (OneHotEncoder(handle_unknown="ignore"), [column]), remainder="passthrough"
     )
-    model = make_pipeline(front, LogisticRegression()).fit(frame, labels)
-    table = frame.assign(income=labels)
-    table.to_csv(tmp_path / "adult.csv", index=False)
-    for data in (table, tmp_path / "adult.csv"):
-        loaded, source, _ = open_both(model, data, "income")
+    return make_pipeline(front, LogisticRegression()).fit(frame, labels)
+
+
+def check_answers(model, frame, labels, path):
+    """A model says of a table and of its file, read or asked, what it says of the frame."""
+    table, own = frame.assign(outcome=labels), model.predict_proba(frame)
+    table.to_csv(path, index=False)
+    for data in (table, path):
+        loaded, source, _ = open_both(model, data, "outcome")
         rows = source.read().X
-        own = model.predict_proba(frame)
         np.testing.assert_allclose(loaded.network.probabilities(rows)[0], own, atol=1e-9)
         asked = own_answers(loaded.original, source, data)(rows)
         np.testing.assert_allclose(asked, own, atol=1e-9)
-        assert source.class_names == ("<=50K", ">50K")
+        assert source.class_names == tuple(str(each).strip() for each in model.classes_)
+
+
+def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
+    frame = FRAME.assign(work=np.where(FRAME["dose"] > 0, " Private", " State-gov"))
+    labels = np.where((FRAME["dose"] > 0) ^ (FRAME["age"] > 1), " >50K", " <=50K")
+    model = coded_model(frame, "work", labels)
+    check_answers(model, frame, labels, tmp_path / "adult.csv")
     both = frame.assign(work=np.where(FRAME["age"] > 0, "Private", frame["work"]))
     model.fit(both, labels)
     with pytest.raises(InputError, match="tells ' Private' from 'Private'"):
@@ -138,20 +146,9 @@ def test_words_that_a_model_knows_with_spaces_around_them(tmp_path):
 
 
 def test_words_of_digits_are_no_numbers(tmp_path):
-    frame = FRAME.assign(grade=np.where(FRAME["dose"] > 0, "1", "2"), age=FRAME["age"])
+    frame = FRAME.assign(grade=np.where(FRAME["dose"] > 0, "1", "2"))
     labels = ((FRAME["dose"] > 0) ^ (FRAME["age"] > 1)).astype(int)
-    front = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), ["grade"]), remainder="passthrough"
-    )
-    model = make_pipeline(front, LogisticRegression()).fit(frame, labels)
-    table = frame.assign(outcome=labels)
-    table.to_csv(tmp_path / "grades.csv", index=False)
-    for data in (table, tmp_path / "grades.csv"):
-        loaded, source, _ = open_both(model, data, "outcome")
-        rows, own = source.read().X, model.predict_proba(frame)
-        np.testing.assert_allclose(loaded.network.probabilities(rows)[0], own, atol=1e-9)
-        asked = own_answers(loaded.original, source, data)(rows)
-        np.testing.assert_allclose(asked, own, atol=1e-9)
+    check_answers(coded_model(frame, "grade", labels), frame, labels, tmp_path / "grades.csv")
 
 
 @pytest.mark.parametrize("known", ["as written", "cut off"])

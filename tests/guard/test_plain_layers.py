@@ -148,3 +148,13 @@ def test_copies_have_none():
     plain = PlainLayers.of(nn.ModuleList([_stack()]))
     assert copy.deepcopy(plain) is None
     assert pickle.loads(pickle.dumps(plain)) is None
+
+
+def test_no_answer_once_a_whole_kind_does_something_else(monkeypatch):
+    plain, x = PlainLayers.of(nn.ModuleList([_stack().eval()])), torch.randn(1, 4)
+    assert plain(x) is not None
+    monkeypatch.setattr(
+        nn.Linear, "forward", lambda self, x: 2 * nn.functional.linear(x, self.weight)
+    )
+    assert plain(x) is None
+    assert PlainLayers.of(nn.ModuleList([_stack().eval()]))(x) is None

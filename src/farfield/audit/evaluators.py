@@ -202,24 +202,28 @@ def _ask_module(module: nn.Module, rows: Floats) -> Any:
 
 def _of_estimator(model: Any, source: Source, data: Any) -> _Made:
     """A fitted classifier: by its raw columns, by encoded names, or by place."""
-    known, predict = _classes(model), model.predict_proba
+    known, predict, held = _classes(model), model.predict_proba, _known_values(model)
     names = getattr(model, "feature_names_in_", None)
     columns = {column.name: column for column in source.columns}
     if names is not None:
         wanted = [str(name) for name in names]
         own = all(name in columns for name in wanted)
         described = [columns[name] if own else TableColumn(name, (0,)) for name in wanted]
-        described = [_as_known(column, model, data) for column in described]
+        described = [_as_known(column, held, data) for column in described]
         raw = RawColumns.of(wanted, described, data)
         return _Made(lambda rows: predict(raw.as_frame(rows)), known, raw.features)
     if getattr(model, "n_features_in_", None) == len(columns) != int(np.prod(source.shape)):
-        told = [_as_known(column, model, data) for column in columns.values()]
+        told = [_as_known(column, held, data) for column in columns.values()]
         raw = RawColumns.of(list(columns), told, data)
         return _Made(lambda rows: predict(raw.as_objects(rows)), known, raw.features)
     return _Made(predict, known)
 
 
-def _known_values(model: Any) -> tuple[frozenset[str], frozenset[str]]:
+# Words, and how other values read.
+_Known = tuple[frozenset[str], frozenset[str]]
+
+
+def _known_values(model: Any) -> _Known:
     """The words that encoders in a model know, and how the other values that they know read."""
     listed = [values for part in _parts(model) for values in getattr(part, "categories_", ())]
     words = frozenset(each for values in listed for each in values if isinstance(each, str))
@@ -227,12 +231,12 @@ def _known_values(model: Any) -> tuple[frozenset[str], frozenset[str]]:
     return words, frozenset(map(value_text, others))
 
 
-def _as_known(column: TableColumn, model: Any, data: Any) -> TableColumn:
+def _as_known(column: TableColumn, known: _Known, data: Any) -> TableColumn:
     """Values as a model knows them: with or without spaces around them, and digits as words.
 
     A file does not tell words of digits from numbers, a frame does.
     """
-    words, others = _known_values(model)
+    words, others = known
     kept = [(word, way) for word, way in column.spaced if way in words or word not in words]
     if not _is_frame(data):
         kept += [(each, each) for each in column.values if each in words and each not in others]

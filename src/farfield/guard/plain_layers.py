@@ -25,8 +25,10 @@ LAYERS: dict[type[nn.Module], Callable[..., Tensor] | None] = {
 }
 # The weights that they take, in this order; layers may hold them in another one.
 WEIGHTS: dict[type[nn.Module], tuple[str, ...]] = {nn.Linear: ("weight", "bias")}
+TRAINING, FORWARD = attrgetter("training"), attrgetter("forward")
+# What all of them do, and those that hold them, as PyTorch has it.
+OWN = {kind: FORWARD(kind) for kind in (*LAYERS, nn.Sequential, nn.ModuleList)}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-TRAINING = attrgetter("training")
 
 
 class PlainLayers:
@@ -41,6 +43,9 @@ class PlainLayers:
         modules = list(holder.modules())
         self.holder = holder
         self.modules, self.types = modules, [type(each) for each in modules]
+        # Whoever gives all layers of a kind another function puts it into their class.
+        self.kinds = list(dict.fromkeys(self.types))
+        self.forwards = [OWN[kind] for kind in self.kinds]
         self.hooks = [getattr(each, name) for each in modules for name in HOOKS]
         self.hooks += [getattr(globally, f"_global{name}") for name in HOOKS]
         self.held = [held for each in modules for held in (each._modules, each._parameters)]
@@ -70,6 +75,7 @@ class PlainLayers:
             any(self.hooks)
             or any(map(TRAINING, self.idle))
             or not all(map(is_, map(type, self.modules), self.types))
+            or not all(map(is_, map(FORWARD, self.kinds), self.forwards))
             or not all(map(is_, map(dict.get, self.places, self.names), self.things))
             or sum(map(len, self.held)) != self.count
             or x.dtype is not self.first.dtype
@@ -93,7 +99,7 @@ def _layers(module: nn.Module) -> list[nn.Module] | None:
     if type(module) in LAYERS:
         own = module._parameters
         return [module] if all(name in own for name in _weights(module)) else None
-    if type(module) not in (nn.Sequential, nn.ModuleList):
+    if type(module) not in OWN:
         return None
     found: list[nn.Module] = []
     # One layer may stand in several places.
