@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from farfield import forks
 from farfield.audit import second_process as second
 from farfield.audit.second_process import begin
 
@@ -125,7 +126,7 @@ def audited(home, name):
     return found
 
 
-pytestmark = pytest.mark.skipif(not second.TASKS.exists(), reason="needs Linux")
+pytestmark = pytest.mark.skipif(not forks.TASKS.exists(), reason="needs Linux")
 
 
 def test_numbers_are_the_same_if_the_second_process_dies(ran):

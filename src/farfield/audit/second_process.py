@@ -1,31 +1,27 @@
-"""A second process for half of an audit: two threads share one interpreter, two processes do not.
+"""A second process for half of an audit.
 
-It is forked by a command that has loaded everything and begun nothing, and waits for work. To fork
-is safe as long as there is one thread, so the system is asked; where it does not tell (it is not
-Linux), or there are more threads or no second core, there is no second process, and whoever wanted
-one does the work himself. So he does if anything goes wrong there: then it goes wrong again, and
-is reported from where it belongs.
+It is forked by a command that has loaded everything and begun nothing, and waits for work. Where
+that is not safe, or there is no second core, whoever wanted it done does the work himself. So he
+does if anything goes wrong there: then it goes wrong again, and is reported from where it belongs.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, final
 
 import torch
 
+from farfield.forks import forked
+
 Receive = Callable[[], Any]
-TASKS = Path("/proc/self/task")
 # What is handed over is copied; more than this costs more than it saves.
 MOST_BYTES = 1 << 27
 GUARDS = ("farfield.guard.function", "farfield.guard.model", "farfield.guard.protect")
@@ -67,22 +63,16 @@ class SecondProcess:
 @contextmanager
 def second_process() -> Iterator[None]:
     """Have a second process wait for work meanwhile, if that is safe and there is a core for it."""
-    if torch.get_num_threads() == 1 or not _has_one_thread():
+    if torch.get_num_threads() == 1:
         yield
         return
-    fork = get_context("fork")
-    ours, theirs = fork.Pipe()
-    process = fork.Process(target=_serve, args=(theirs, ours), daemon=True)
-    process.start()
-    theirs.close()
-    _WAITING.append(SecondProcess(ours))
-    try:
-        yield
-    finally:
-        _WAITING.clear()
-        ours.close()
-        process.kill()
-        process.join()
+    with forked(_serve) as pipe:
+        if pipe is not None:
+            _WAITING.append(SecondProcess(pipe))
+        try:
+            yield
+        finally:
+            _WAITING.clear()
 
 
 def begin(work: Callable[[Any, Receive], Any], given: Callable[[], Any]) -> SecondProcess | None:
@@ -100,23 +90,15 @@ def begin(work: Callable[[Any, Receive], Any], given: Callable[[], Any]) -> Seco
     return second
 
 
-def _has_one_thread() -> bool:
-    """Whether nothing else runs in this process, threads of libraries included."""
-    try:
-        return sum(1 for _ in TASKS.iterdir()) == 1
-    except OSError:
-        return False
-
-
-def _serve(pipe: Connection, other_end: Connection) -> None:
-    """Do one piece of work. Interrupts are for the first process, which ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    other_end.close()
+def _serve(pipe: Connection) -> None:
+    """Do one piece of work."""
     torch.set_num_threads(1)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(pipe, inbox), daemon=True).start()
     with suppress(Exception):
-        _prepare()
+        # Loaded while the first process reads model and data.
+        for name in GUARDS:
+            import_module(name)
 
     def receive() -> Any:
         return pickle.loads(inbox.get())
@@ -127,15 +109,6 @@ def _serve(pipe: Connection, other_end: Connection) -> None:
         answer = pickle.dumps(work(given, receive))
     with suppress(OSError):
         pipe.send_bytes(answer)
-
-
-def _prepare() -> None:
-    """Load and compile what will be needed, while the first process reads model and data."""
-    from farfield.report.html.page import compile_templates
-
-    for name in GUARDS:
-        import_module(name)
-    compile_templates()
 
 
 def _receive(pipe: Connection, inbox: SimpleQueue[bytes]) -> None:

@@ -12,7 +12,7 @@ import click
 
 from farfield.audit.settings import Settings
 from farfield.cli import options
-from farfield.cli.loading import loading
+from farfield.cli.loading import loading, page_compiled
 from farfield.errors import InputError
 from farfield.formats import listed
 
@@ -107,33 +107,35 @@ def audit(
     **given: Any,
 ) -> None:
     """Say what a model does far away from its data, and write a report."""
-    with loading():
-        from farfield.audit.run import audit as run
-        from farfield.audit.second_process import second_process
-        from farfield.cli.terminal import reader_may_leave
-        from farfield.progress import stages
-
     sets = dict(_named(each) for each in ood)
     pairs = [_pair(each) for each in pair]
     rows = _entry_rows(entry_rows)
-    with second_process(), stages(False if quiet or as_json else None) as progress:
-        progress("reading")
-        found = run(
-            model[0] if len(model) == 1 else list(model),
-            data,
-            labels,
-            ood=sets,
-            class_names=class_names.split(",") if class_names else None,
-            pairs=pairs,
-            entry_rows=rows,
-            guard="sample" if guard is None else guard,
-            policy=options.policy(config),
-            progress=progress,
-            **given,
-        )
-        progress("report")
-        found.to_json(out / "audit.json")
-        found.to_html(out / "report.html")
+    with page_compiled() as templates:
+        with loading():
+            from farfield.audit.run import audit as run
+            from farfield.audit.second_process import second_process
+            from farfield.cli.terminal import reader_may_leave
+            from farfield.progress import stages
+
+        with second_process(), stages(False if quiet or as_json else None) as progress:
+            progress("reading")
+            found = run(
+                model[0] if len(model) == 1 else list(model),
+                data,
+                labels,
+                ood=sets,
+                class_names=class_names.split(",") if class_names else None,
+                pairs=pairs,
+                entry_rows=rows,
+                guard="sample" if guard is None else guard,
+                policy=options.policy(config),
+                progress=progress,
+                **given,
+            )
+            progress("report")
+            templates()
+            found.to_json(out / "audit.json")
+            found.to_html(out / "report.html")
     with reader_may_leave():
         show(found, out / "report.html", as_json=as_json, latex=latex, quiet=quiet)
     if not found.passed:

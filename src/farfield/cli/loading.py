@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import pickle
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread
+
+from farfield.forks import forked
 
 
 @contextmanager
@@ -20,7 +29,61 @@ def loading() -> Iterator[None]:
         return
     gc.disable()
     try:
+        _load_beside_the_library()
         yield
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _load_beside_the_library() -> None:
+    """Load what needs no PyTorch, while its compiled part is put into memory by a thread.
+
+    The system does that, without the interpreter, and PyTorch finds it there. Where the file has
+    another name or does not load, PyTorch itself will say so.
+    """
+    found = find_spec("torch")
+    file = Path(found.origin or "").parent / "lib" / "libtorch_python.so" if found else None
+    thread = Thread(target=_open_library, args=(file,), daemon=True)
+    if file is not None and file.is_file():
+        thread.start()
+    with suppress(ImportError):
+        import pydantic
+        import scipy.special  # noqa: F401
+    if thread.ident is not None:
+        thread.join()
+
+
+def _open_library(file: Path) -> None:
+    # A call of a C function, unlike ctypes' own way of loading, lets other threads run meanwhile.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).dlopen(os.fsencode(file), os.RTLD_LAZY)
+
+
+@contextmanager
+def page_compiled() -> Iterator[Callable[[], None]]:
+    """Compile the templates of the page on another core, while this one loads PyTorch.
+
+    Yields:
+        What waits for them, to be called before a page is made; without them it compiles its own.
+    """
+    if os.cpu_count() == 1:
+        yield lambda: None
+        return
+    with forked(_compile) as pipe:
+
+        def fetch() -> None:
+            from farfield.report.html.compiled import COMPILED
+
+            if pipe is not None:
+                with suppress(EOFError, OSError):
+                    COMPILED.known.update(pickle.loads(pipe.recv_bytes()))
+
+        yield fetch
+
+
+def _compile(pipe: Connection) -> None:
+    from farfield.report.html.page import compile_templates
+
+    with suppress(OSError):
+        pipe.send_bytes(pickle.dumps(compile_templates()))

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -79,8 +78,11 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
     if types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        values = _numbers(column.cast("float64", safe=False), np.nan)
+    if types.is_decimal(kind):
+        column = column.cast("float64", safe=False)
+        kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind):
+        values = _numbers(column, np.nan).astype(np.float64, copy=False)
         return Column(name, "number", values, stored_as)
     if types.is_boolean(kind):
         codes = _numbers(column.cast("int8"), -1)
@@ -95,8 +97,11 @@ def arrow_column(name: str, column: Any, where: str) -> Column:
 
 
 def _numbers(column: Any, missing: float) -> NDArray[Any]:
-    """The numbers of a column, straight from memory: arrow's own ways load pandas, a long wait."""
-    dtype = np.dtype(str(column.type))
+    """The numbers of a column, straight from memory.
+
+    Arrow's own ways load pandas, and casts describe all of its functions first: a long wait.
+    """
+    dtype = np.dtype(column.type.to_pandas_dtype())
     chunks = getattr(column, "chunks", [column])
     parts = [_part(chunk, dtype, missing) for chunk in chunks if len(chunk)]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
@@ -114,6 +119,8 @@ def _part(chunk: Any, dtype: np.dtype[Any], missing: float) -> NDArray[Any]:
 
 def _text(name: str, column: Any, where: str) -> Column:
     """Turn text into a category, spaces around it cut off; empty is missing."""
+    import pyarrow.compute as pc  # casts to text have loaded it
+
     try:
         coded = column.dictionary_encode()
         coded = coded.combine_chunks() if hasattr(coded, "combine_chunks") else coded

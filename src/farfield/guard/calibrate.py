@@ -213,11 +213,9 @@ class Judge:
         """How far rows and synthetic ones are out, by widths that are these but for a factor."""
         rows = self.scores[:MOST_RANKED, views]
         near = self._above[: len(rows)], self.temperatures(own, rows) - 1.0
-        far = [
-            (self._above[self.bases], self.temperatures(own, each[:, views]) - 1.0)
-            for each in self.synthetic.values()
-        ]
-        return Apart(near, far)
+        kinds = [self.temperatures(own, each[:, views]) - 1.0 for each in self.synthetic.values()]
+        above = np.tile(self._above[self.bases], len(kinds))
+        return Apart(near, (above, np.concatenate(kinds)))
 
     @cached_property
     def _above(self) -> Floats:
@@ -235,16 +233,15 @@ class Apart:
 
     Attributes:
         near: Of rows near the data, ``(rows,)`` each.
-        far: Of every kind of synthetic rows.
+        far: Of synthetic rows of every kind, of which there are as many each.
     """
 
     near: tuple[Floats, Floats]
-    far: Sequence[tuple[Floats, Floats]]
+    far: tuple[Floats, Floats]
 
     def noticed(self, wider: float) -> float:
         """AUROC of synthetic rows by their confidence, if all widths were wider by a factor."""
-        near = np.sort(_uncertainty(*self.near, wider))
-        return float(np.mean([_auroc(near, _uncertainty(*each, wider)) for each in self.far]))
+        return _auroc(np.sort(_uncertainty(*self.near, wider)), _uncertainty(*self.far, wider))
 
 
 def _uncertainty(above: Floats, hot: Floats, wider: float) -> Floats:

@@ -118,10 +118,7 @@ def _by_two(
     finally:
         torch.set_num_threads(threads)
     if answer is not None:
-        from farfield.report.html.compiled import COMPILED
-
-        fields, unguarded, warnings, templates = answer
-        COMPILED.known.update(templates)
+        fields, unguarded, warnings = answer
         case.unguarded.extend(unguarded)
         case.warnings.extend(warnings)
         return {**case.found, **fields}
@@ -133,14 +130,12 @@ def _by_two(
 
 def _elsewhere(
     given: tuple[Case, Sequence[str]], receive: Receive
-) -> tuple[Fields, list[str], list[str], dict[str, bytes]]:
+) -> tuple[Fields, list[str], list[str]]:
     """What the second process does: all that needs no other part, and then the guard's.
 
     Returns:
-        Fields of the audit, why there is no guard, warnings, and the templates of the page.
+        Fields of the audit, why there is no guard, and warnings.
     """
-    from farfield.report.html.page import compile_templates
-
     case, handed = given
     known = len(case.warnings)
     guard.make_if_possible(case)
@@ -153,7 +148,7 @@ def _elsewhere(
     fields |= guard.compute_if_possible(case)
     if case.unguarded != unguarded:
         raise RuntimeError("other parts have asked a guard that there is none of")
-    return fields, unguarded, case.warnings[known:], compile_templates()
+    return fields, unguarded, case.warnings[known:]
 
 
 def _makes_guard(case: Case) -> bool:
