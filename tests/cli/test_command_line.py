@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -31,6 +32,31 @@ def test_help_answers_at_once_without_loading_what_is_slow():
     done = run(code=code)
     assert done.returncode == 0, done.stderr
     assert "demo" in done.stdout
+
+
+PROGRAM = (
+    "import atexit, sys; from farfield.cli import program\n"
+    "atexit.register(lambda: print('called', end=' '))\n"
+    "program()"
+)
+
+
+def test_a_program_leaves_at_once_and_loses_nothing():
+    done = run("--version", code=PROGRAM)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-2:] == [farfield.__version__, "called"]
+    done = run("explain", "FF999", code=PROGRAM)
+    assert (done.returncode, done.stdout.strip()) == (2, "called")
+    assert done.stderr.startswith("farfield: ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_what_a_program_could_not_write_is_an_error():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "--version"], stdout=full, check=False
+        )
+    assert done.returncode
 
 
 def test_version():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import pickle
@@ -10,11 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from farfield.forks import forked
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 @contextmanager
@@ -48,14 +48,15 @@ def _load_beside_the_library() -> None:
     if file is not None and file.is_file():
         thread.start()
     with suppress(ImportError):
-        import pydantic
         import scipy.special  # noqa: F401
     if thread.ident is not None:
         thread.join()
 
 
 def _open_library(file: Path) -> None:
-    # A call of a C function, unlike ctypes' own way of loading, lets other threads run meanwhile.
+    # A call of a C function, unlike Python's own ways of loading, lets other threads run meanwhile.
+    import ctypes
+
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).dlopen(os.fsencode(file), os.RTLD_LAZY)
 
@@ -70,6 +71,8 @@ def page_compiled() -> Iterator[Callable[[], None]]:
     if os.cpu_count() == 1:
         yield lambda: None
         return
+    from farfield.forks import forked
+
     with forked(_compile) as pipe:
 
         def fetch() -> None:
