@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +32,19 @@ SPLIT_ROWS, SET_APART, FOLDS = 4000, 0.25, 10
 BATCH = 4096
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Have numpy multiply on one thread.
+
+    What it multiplies here is small, and its threads wait for one another by spinning: beside other
+    load that takes fifty times as long.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
 @dataclass(frozen=True)
 class Maker:
     """What is needed to fit views to any part of the rows.
@@ -49,6 +63,7 @@ class Maker:
     seed: int
     watch: Onlooker | None = None
 
+    @alone()
     def fit(self, rows: Floats, known: Described | None = None) -> Covered:
         """Fit all views; none of them is calibrated.
 
