@@ -250,6 +250,21 @@ def test_instances_equal_each_network_alone():
         torch.testing.assert_close(together.reach[index], alone.reach[0])
 
 
+@pytest.mark.parametrize("certify", [False, True])
+@pytest.mark.parametrize("own", ["0.weight", "0.bias", "2.weight", "2.bias"])
+def test_instances_that_share_all_but_one_weight_equal_each_alone(own, certify):
+    models = [mlp(3, 8, 4, seed=0) for _ in range(3)]
+    for index, model in enumerate(models):
+        model.get_parameter(own).data += index
+    origin, direction = normal(20, 3), normal(20, 3, seed=2)
+    together = ff.at_infinity(ff.capture(models, origin[:1]), origin, direction, certify)
+    for index, model in enumerate(models):
+        alone = ff.at_infinity(ff.capture(model, origin[:1]), origin, direction, certify)
+        torch.testing.assert_close(together.slope[index], alone.slope[0])
+        torch.testing.assert_close(together.intercept[index], alone.intercept[0])
+        torch.testing.assert_close(together.reach[index], alone.reach[0])
+
+
 def test_origins_and_directions_broadcast(network):
     origin, direction = normal(6, 3), normal(6, 3, seed=2)
     one_origin = ff.at_infinity(network, origin[0], direction)

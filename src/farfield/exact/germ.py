@@ -319,7 +319,8 @@ def shifted(parts: Tensor, offset: Tensor | float, *, fresh: bool) -> Tensor:
     half = parts.shape[0] // 2
     if isinstance(offset, Tensor) and offset.ndim == parts.ndim and len(offset) != 1:
         offset = offset[half:]
-    if fresh and not is_batched(parts):
+    # What is the same for all instances has no room for an offset of each.
+    if fresh and (is_batched(parts) or not (isinstance(offset, Tensor) and is_batched(offset))):
         parts[half:].add_(offset)
         return parts
     return torch.cat([parts[:half], parts[half:] + offset])
