@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import torch
@@ -45,16 +45,19 @@ class Assumed:
             first, were taken to be zero; ``None`` for none.
         size: No number among them exceeds this.
         choice: The piece, or the candidate, of each germ.
+        watched: For some thresholds or candidates, ``(2, numbers)``: rays and units of which the
+            difference to it is asked for.
     """
 
     zeros: tuple[Tensor | None, ...]
     size: float
     choice: Tensor
+    watched: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was taken to be zero."""
-        return all(each is None for each in self.zeros)
+        """Whether nothing was taken to be zero, and nothing is asked for."""
+        return not self.watched and all(each is None for each in self.zeros)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class ResidueDomain(OnlyPieces[Residue]):
     Attributes:
         holds: ``(rays,)`` whether all that was taken to be zero is divisible by the prime.
         needed: How many bits the product of all primes must have.
+        seen: Slopes and intercepts that were asked for, ``(2, numbers)`` each.
         finest: The finest bits of weights that last, by their identity.
     """
 
@@ -90,6 +94,7 @@ class ResidueDomain(OnlyPieces[Residue]):
             self.left.pop()
         self.holds = torch.ones(rays, dtype=torch.bool, device=device)
         self.needed = 0.0
+        self.seen: list[Residue] = []
 
     def read(self, tensor: Tensor) -> Residue:
         """Floats as residues."""
@@ -116,7 +121,7 @@ class ResidueDomain(OnlyPieces[Residue]):
         constant = self.read(offset)
         rows = result.parts.clone()
         rows[half:] += constant.parts
-        return Residue(self._reduced(rows), max(result.bits, constant.bits), result.odd)
+        return Residue(self.reduced(rows), max(result.bits, constant.bits), result.odd)
 
     def _linear(self, operation: Affine, values: Sequence[Residue]) -> Residue:
         given = [value.parts for value in values]
@@ -124,21 +129,21 @@ class ResidueDomain(OnlyPieces[Residue]):
         if len(operation.weights) == len(values) == 1:
             weight = self.read(operation.weights[0])
             product = operation.function(given[0], weight.parts)
-            return Residue(self._reduced(product), bits + weight.bits, odd)
+            return Residue(self.reduced(product), bits + weight.bits, odd)
         if operation.weights:
             raise NoResidue("products of several weights are rounded by the operation itself")
         if operation.terms <= 1 or operation.adds:
-            return Residue(self._reduced(operation.function(*given)), bits, odd)
+            return Residue(self.reduced(operation.function(*given)), bits, odd)
         if operation.divisor is None:
             raise NoResidue("the operation hides its coefficients")
         sums = torch.round(operation.function(*given) * operation.divisor)
-        return self._times(Residue(self._reduced(sums), bits, odd), Fraction(1, operation.divisor))
+        return self._times(Residue(self.reduced(sums), bits, odd), Fraction(1, operation.divisor))
 
     def _times(self, value: Residue, factor: Fraction) -> Residue:
         """Multiply by a fraction."""
         number = self._number(factor)
         twos = twos_in(factor.denominator)
-        rows = self._reduced(value.parts * number)
+        rows = self.reduced(value.parts * number)
         return Residue(rows, value.bits + twos, value.odd * (factor.denominator >> twos))
 
     def _number(self, number: Number) -> float:
@@ -149,9 +154,9 @@ class ResidueDomain(OnlyPieces[Residue]):
     def piecewise(self, value: Residue, pieces: Pieces) -> Residue:
         """Take the pieces that the other walk took."""
         noted = self._next()
-        for threshold, zeros in zip(pieces.thresholds, noted.zeros, strict=True):
-            if zeros is not None:
-                self._check(self._below(value, threshold), zeros, noted.size)
+        for place, threshold in enumerate(pieces.thresholds):
+            if noted.zeros[place] is not None or place in noted.watched:
+                self._look(self._below(value, threshold), noted, place)
         factors = [self._read_slope(slope) for slope in pieces.slopes]
         offsets = [self._number(offset) for offset in pieces.intercepts]
         factor, offset = factors[0][0], torch.tensor(offsets[0], dtype=torch.float64)
@@ -166,7 +171,7 @@ class ResidueDomain(OnlyPieces[Residue]):
         fine = max(twos_in(part.denominator) for part in parts)
         self._end()
         return Residue(
-            self._reduced(pair.flatten(0, 1)),
+            self.reduced(pair.flatten(0, 1)),
             max(value.bits + max(bits for _, bits, _ in factors), fine),
             math.lcm(value.odd * math.lcm(*(other for _, _, other in factors)), odd),
         )
@@ -186,7 +191,7 @@ class ResidueDomain(OnlyPieces[Residue]):
         rows[self.rays :] -= self._number(threshold)
         denominator = Fraction(threshold).denominator
         bits = max(value.bits, twos_in(denominator))
-        return Residue(self._reduced(rows), bits, math.lcm(value.odd, odd_part(denominator)))
+        return Residue(self.reduced(rows), bits, math.lcm(value.odd, odd_part(denominator)))
 
     def largest(
         self, candidates: Sequence[Residue], sign: int = 1, places: Places | None = None
@@ -199,19 +204,26 @@ class ResidueDomain(OnlyPieces[Residue]):
             best = torch.where(both == place, candidate.parts, best)
         bits = max(candidate.bits for candidate in candidates)
         odd = math.lcm(*(candidate.odd for candidate in candidates))
-        for candidate, zeros in zip(candidates, noted.zeros, strict=True):
-            if zeros is not None:
-                gap = Residue(self._reduced(best - candidate.parts), bits, odd)
-                self._check(gap, zeros, noted.size)
+        for place, candidate in enumerate(candidates):
+            if noted.zeros[place] is not None or place in noted.watched:
+                gap = Residue(self.reduced(best - candidate.parts), bits, odd)
+                self._look(gap, noted, place)
         self._end()
         return Residue(best, bits, odd)
 
     def check_last(self, differences: Tensor, out: Residue) -> None:
         """Look at differences of logits, which are ``(2 * rays, classes)``."""
-        noted = self._next()
-        (zeros,) = noted.zeros
+        self._look(Residue(self.reduced(differences), out.bits, out.odd), self._next(), 0)
+
+    def _look(self, value: Residue, noted: Assumed, place: int) -> None:
+        """Check what was taken to be zero, and keep what is asked for."""
+        zeros = noted.zeros[place]
         if zeros is not None:
-            self._check(Residue(self._reduced(differences), out.bits, out.odd), zeros, noted.size)
+            self._check(value, zeros, noted.size)
+        if place in noted.watched:
+            rays, units = noted.watched[place]
+            numbers = value.parts.reshape(2, self.rays, -1)[:, rays, units]
+            self.seen.append(Residue(numbers, value.bits, value.odd))
 
     def _check(self, value: Residue, zeros: Tensor, size: float) -> None:
         """Look whether what was taken to be zero is divisible by the prime."""
@@ -229,7 +241,7 @@ class ResidueDomain(OnlyPieces[Residue]):
         if not self.left:
             raise LastTie
 
-    def _reduced(self, rows: Tensor) -> Tensor:
+    def reduced(self, rows: Tensor) -> Tensor:
         """Numbers below ``2**53`` modulo the prime, about zero."""
         return rows - torch.round(rows / self.prime) * self.prime
 
@@ -239,30 +251,30 @@ class ResidueDomain(OnlyPieces[Residue]):
 
 
 def proven_zero(
-    walked: Callable[[int], ResidueDomain],
+    walked: Callable[[int], tuple[Tensor, float]],
     terms: int,
     budget: ExactBudget,
-    rays: int,
-    device: torch.device,
+    most: float = math.inf,
 ) -> Tensor:
-    """``(rays,)`` whether all that was taken to be zero is zero.
+    """Which claims that numbers are zero are true.
 
     Args:
-        walked: Follows the rays modulo a prime, and gives the domain in the end.
+        walked: Tells which claims hold modulo a prime, and how many bits the product of all
+            primes must have.
         terms: The most products that are summed anywhere.
         budget: Checked before every walk.
-        rays: How many rays.
-        device: Where results go.
+        most: More bits than these are not tried, and nothing is proven.
     """
-    holds = torch.ones(rays, dtype=torch.bool, device=device)
-    bits, needed = 0.0, math.inf
+    holds, bits = torch.ones((), dtype=torch.bool), 0.0
     for prime in primes_for(terms):
         budget.check()
-        domain = walked(prime)
-        holds = holds & domain.holds
-        needed, bits = domain.needed, bits + math.log2(prime)
+        found, needed = walked(prime)
+        holds = holds.to(found.device) & found
+        bits += math.log2(prime)
         if bits > needed or not bool(holds.any()):
             return holds
+        if needed > most:
+            break
     return torch.zeros_like(holds)
 
 

@@ -65,12 +65,21 @@ class TieDomain(SlicedDomain):
     def without_ties(self, value: Germ) -> tuple[Germ, Tensor | None]:
         """Take to be zero what is smaller than its bound: slopes, then intercepts at rest."""
         germ = collapsed(value)
-        zeros = small(germ.pair, germ.error_pair).flatten(0, 1)
+        zeros = self.small(germ.pair, germ.error_pair).flatten(0, 1)
         if not bool(zeros.any()):
             return value, None
         sizes = (germ.parts.abs() + germ.error)[zeros]
         self._sizes.append(float(sizes.max()))
         return zeroed(value, zeros), zeros
+
+    def small(self, pair: Tensor, error: Tensor) -> Tensor:
+        """``(2, rays, ...)``: which slopes, and intercepts at rest, are within their bounds."""
+        slope, intercept = pair
+        slope_error, intercept_error = error
+        open_slope = (slope.abs() <= slope_error * WITHIN) & (slope_error > 0)
+        still = open_slope | (slope == 0)
+        open_intercept = (intercept.abs() <= intercept_error * WITHIN) & (intercept_error > 0)
+        return torch.stack([open_slope, open_intercept & still])
 
     def note_pieces(
         self, zeros: Sequence[Tensor | None], taken: Tensor, above: Sequence[BoundedGerm]
@@ -84,16 +93,6 @@ class TieDomain(SlicedDomain):
     ) -> None:
         """The same for candidates."""
         self.note_pieces(zeros, winner, leads)
-
-
-def small(pair: Tensor, error: Tensor) -> Tensor:
-    """``(2, rays, ...)``: which slopes, and intercepts at rest, are smaller than their bounds."""
-    slope, intercept = pair
-    slope_error, intercept_error = error
-    open_slope = (slope.abs() <= slope_error * WITHIN) & (slope_error > 0)
-    still = open_slope | (slope == 0)
-    open_intercept = (intercept.abs() <= intercept_error * WITHIN) & (intercept_error > 0)
-    return torch.stack([open_slope, open_intercept & still])
 
 
 def prove_ties(
@@ -121,7 +120,7 @@ def prove_ties(
     """
     finest = {id(tensor): finest_bit(tensor.double()) for tensor in constants.values()}
 
-    def walked(prime: int) -> ResidueDomain:
+    def walked(prime: int) -> tuple[Tensor, float]:
         residues = ResidueDomain(domain.rays, prime, domain.assumed, pair.device, finest)
         try:
             out = walk(program, residues, residues.read(pair), constants)
@@ -130,9 +129,9 @@ def prove_ties(
             residues.check_last((rows - best).flatten(0, 1), out)
         except LastTie:
             pass
-        return residues
+        return residues.holds, residues.needed
 
     try:
-        return proven_zero(walked, domain.terms, budget, domain.rays, pair.device)
+        return proven_zero(walked, domain.terms, budget)
     except NoResidue:
         return torch.zeros(domain.rays, dtype=torch.bool, device=pair.device)

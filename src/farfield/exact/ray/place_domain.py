@@ -139,6 +139,10 @@ class PlaceDomain(SlicedDomain):
         event = events.gather(1, unit)[:, 0] * UNITS + unit[:, 0]
         self.difference = torch.where(counts > 0, event, self.difference)
         self.differing = self.differing + counts
+        self.note_changes(changed, events)
+
+    def note_changes(self, changed: Tensor, events: Tensor) -> None:
+        """A place for walks that keep which ``(places - 1, units)`` differ, by which events."""
 
     def _at_rest(self, germ: BoundedGerm) -> Tensor:
         """``(places, units)`` which germs are exactly zero behind a place."""

@@ -18,14 +18,15 @@ from farfield.errors import InputError
 from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.piecewise import has_jumps
+from farfield.exact.ray.meetings import MeetingDomain, prove_meetings
 from farfield.exact.ray.place_domain import ABOVE, BELOW, PlaceDomain
 from farfield.exact.sliced_germ import SlicedGerm, collapsed
 from farfield.exact.slices import SlicedWeight, add_up, two_product
 from farfield.graph.network import CHUNK_ELEMENTS, Network
 from farfield.graph.program import Program, walk
 
-# Slices of the first walk, and of those that follow for what it leaves open.
-RUNGS = (1, 4)
+# Slices of the first walk, and of the one that follows for what it leaves open.
+RUNGS: tuple[tuple[int, type[PlaceDomain]], ...] = ((1, PlaceDomain), (4, MeetingDomain))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +115,15 @@ class LineProver:
         """Walk from all places in one direction, in more slices where that is not enough."""
         found = _Found.blank(places, self.network.classes)
         sign = -1.0 if edges is None else 1.0
-        for slices in RUNGS:
+        magnitudes, budget = Magnitudes(list(self.constants.values())), ExactBudget(float("inf"))
+        for slices, kind in RUNGS:
             open_ = found.open_places(edges)
             weights: dict[int, SlicedWeight] = {}
             for part in self._chunks(open_) if len(open_) else ():
-                start = behind(origin, direction, sign * places[part])
-                found.keep(part, *self._walk(start, slices, weights))
+                ray = (origin, direction, sign * places[part])
+                start = behind(*ray)
+                domain = kind(len(part), start.parts, magnitudes, slices, weights, budget)
+                found.keep(part, domain, *self._walk(start, domain, ray))
         return found
 
     def _chunks(self, places: Tensor) -> Iterator[Tensor]:
@@ -129,18 +133,16 @@ class LineProver:
             yield places[first : first + size]
 
     def _walk(
-        self, start: SlicedGerm, slices: int, weights: dict[int, SlicedWeight]
-    ) -> tuple[PlaceDomain, Tensor, Tensor]:
-        """Walk behind some places: the domain, ``(2, places, classes)`` logits and errors."""
-        magnitudes = Magnitudes(list(self.constants.values()))
-        budget = ExactBudget(float("inf"))
-        places = len(start.parts) // 2
-        domain = PlaceDomain(places, start.parts, magnitudes, slices, weights, budget)
+        self, start: SlicedGerm, domain: PlaceDomain, ray: tuple[Tensor, Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Walk behind some places: ``(2, places, classes)`` logits and errors."""
         out = collapsed(walk(self.program, domain, start, self.constants))
+        if isinstance(domain, MeetingDomain):
+            prove_meetings(domain, self.program, self.constants, ray)
         logits, errors = (
             self.network.as_classes(rows.unflatten(0, (2, -1))) for rows in (out.parts, out.error)
         )
-        return domain, logits, errors
+        return logits, errors
 
 
 def middles(edges: Tensor) -> Tensor:
