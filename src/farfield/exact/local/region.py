@@ -18,13 +18,11 @@ import torch
 from torch import Tensor
 
 from farfield.errors import InputError, NumericalOverflow
-from farfield.exact.alike import proven_rows
 from farfield.exact.germ import kink
 from farfield.exact.jets import Jet, PointDomain
 from farfield.exact.local import polytope
 from farfield.exact.local.jacobian import jacobian, reverse_chunks
 from farfield.exact.piecewise import pick_instance, require_piecewise_affine
-from farfield.exact.ray.proof import check_provable
 from farfield.exact.walking import cut_rows
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
@@ -322,6 +320,10 @@ def linearize(
         )
     if not certify:
         return Region(rows, V, a, program, constants)
+    # Rational arithmetic takes a while to load.
+    from farfield.exact.alike import proven_rows
+    from farfield.exact.ray.proof import check_provable
+
     check_provable(network, clipped=False)
     with torch.no_grad():
         proven = proven_rows(program, constants, rows)

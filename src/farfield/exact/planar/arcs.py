@@ -26,8 +26,6 @@ from farfield.exact.jets import Jet
 from farfield.exact.piecewise import free_rows, output_classes, require_piecewise_affine
 from farfield.exact.planar.arc_domain import ArcDomain
 from farfield.exact.planar.plane import one_row, require_plane, to_double
-from farfield.exact.planar.proof import proven_arcs
-from farfield.exact.ray.proof import check_provable
 from farfield.exact.sides import approached_jump
 from farfield.graph.network import Network
 from farfield.graph.program import walk
@@ -135,6 +133,10 @@ def blind_arcs(
         raise InputError(f"threshold must lie in (0, 1], got {threshold}")
     frame = _frame(network, origin, u, v)
     if certify:
+        from farfield.exact.ray.proof import (
+            check_provable,  # rational arithmetic takes a while to load
+        )
+
         require_piecewise_affine(network, "a proof of arcs")
         check_provable(network, clipped=False)
     proofs: dict[int, Tensor] = {}
@@ -155,6 +157,8 @@ def blind_arcs(
                 out = walk(program, domain, domain.spread(frame), weights)
                 angles[member], limits[member] = _limits(network, domain, out)
                 if certify:
+                    from farfield.exact.planar.proof import proven_arcs
+
                     arcs = (angles[member], _widths(angles[member]), limits[member])
                     proofs[member] = proven_arcs(network, program, weights, frame, *arcs)
     return _merge(threshold, angles, limits, proofs)

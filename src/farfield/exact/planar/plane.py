@@ -30,7 +30,6 @@ from farfield.exact.planar.contenders import bunches, contenders
 from farfield.exact.planar.cutting import cut_by_largest
 from farfield.exact.planar.plane_walk import Subdivision, walk_plane
 from farfield.exact.planar.polygons import Polygons, join
-from farfield.exact.planar.proof import proven_polygons
 from farfield.exact.planar.raster import Raster, raster
 from farfield.graph.network import Network
 
@@ -228,6 +227,10 @@ def slice_plane(
         return plane
     if jumps:
         raise InputError("certify=True needs a continuous network; this one jumps, as trees do")
+    from farfield.exact.planar.proof import (
+        proven_polygons,  # rational arithmetic takes a while to load
+    )
+
     corners = (plane.vertices, plane.centres, plane.offsets.diff())
     with torch.no_grad():
         proven = proven_polygons(

@@ -9,11 +9,14 @@ about its smallest value, proves that a confidence is not reached on a whole pie
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.proof import LineProof
+if TYPE_CHECKING:
+    from farfield.exact.ray.proof import LineProof
+
 
 # How close around the place that was found bounds are tried, relative to it.
 AROUND = (1e-12, 1e-10, 1e-8, 1e-6)

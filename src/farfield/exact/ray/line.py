@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,10 +21,12 @@ from farfield.exact.ray.jump_walk import JumpWalk
 from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.line_walk import BUDGET, LineWalk, Window
 from farfield.exact.ray.lines import Lines
-from farfield.exact.ray.proof import LineProof, LineProver, check_provable
 from farfield.exact.ray.rays import Leaving, Rays, rays_of
 from farfield.exact.walking import keep_memory
 from farfield.graph.network import Network
+
+if TYPE_CHECKING:
+    from farfield.exact.ray.proof import LineProof
 
 
 def along(
@@ -86,6 +88,10 @@ def along(
     require_piecewise_affine(network, "a walk along a ray")
     rays = rays_of(network, origin, direction, stop, box, leaving)
     if certify:
+        from farfield.exact.ray.proof import (
+            check_provable,  # rational arithmetic takes a while to load
+        )
+
         check_provable(network, rays.clip is not None)
     keep_memory()
     traces: list[Trace | Broken | None] = [None] * network.instances
@@ -106,6 +112,8 @@ def along(
 
 def _proofs(network: Network, rays: Rays, lines: Lines) -> tuple[tuple[LineProof, ...], ...]:
     """Prove the lines of every instance."""
+    from farfield.exact.ray.proof import LineProver
+
     found: list[tuple[LineProof, ...]] = [()] * network.instances
     for group in network.groups:
         for index, member in enumerate(group.members):

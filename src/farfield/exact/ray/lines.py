@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,9 @@ from farfield.exact.ray.broken import Broken
 from farfield.exact.ray.first_change import first_change
 from farfield.exact.ray.knots import Trace, together
 from farfield.exact.ray.pieces import AffinePieces, per_ray, pieces_of
-from farfield.exact.ray.proof import LineProof
+
+if TYPE_CHECKING:
+    from farfield.exact.ray.proof import LineProof
 
 
 @dataclass(frozen=True, eq=False)

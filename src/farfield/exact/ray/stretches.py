@@ -19,7 +19,6 @@ from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.line import inside, walks, with_classes
 from farfield.exact.ray.line_walk import BUDGET, LineWalk
 from farfield.exact.ray.lines import Line, Lines
-from farfield.exact.ray.proof import LineProver, check_provable
 from farfield.exact.ray.rays import Leaving, Rays, rays_of
 from farfield.exact.ray.skipping import Skipper, settled, single_is_single, window
 from farfield.exact.ray.window_walk import WindowWalk
@@ -146,6 +145,10 @@ def first_reaching(
     rays = rays_of(network, origin, direction, stop, box, leaving)
     _check_single(network, rays, "first_reaching()")
     if certify:
+        from farfield.exact.ray.proof import (
+            check_provable,  # rational arithmetic takes a while to load
+        )
+
         check_provable(network, rays.clip is not None)
         if skip:
             raise InputError("windows that are skipped are not proven; drop skip or certify")
@@ -224,6 +227,8 @@ class _Search:
         followed = torch.cat(edges)
         if found < float("inf"):
             followed = followed[: int(torch.searchsorted(followed, found, right=True)) + 1]
+        from farfield.exact.ray.proof import LineProver
+
         prover = LineProver(self.network, self.walk.program, self.walk.constants)
         proof = prover.prove(*self.rays.row(0), followed)
         bounds = proven_crossing(proof, followed, found, self.confidence)
