@@ -81,7 +81,7 @@ def test_a_missing_or_invented_breakpoint_is_not_proven(name):
         assert not prover.prove(origin, direction, invented).certified
 
 
-def test_units_that_switch_together_are_not_proven_and_the_others_are():
+def test_units_that_all_but_switch_together_are_not_proven_and_the_others_are():
     module = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 2)).double()
     module[0].weight.data = torch.tensor([[1.0], [3.0], [1.0]], dtype=torch.float64)
     module[0].bias.data = torch.tensor([-0.1, -0.3, -5.0], dtype=torch.float64)

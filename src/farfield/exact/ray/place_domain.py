@@ -38,6 +38,7 @@ class PlaceDomain(SlicedDomain):
         next_low: ``(places,)`` nothing changes within this distance.
         next_high: ``(places,)`` the unit that changes first does so within this distance.
         next_event: ``(places,)`` which unit that is.
+        clear: ``(places,)`` whether no decision changes at the place itself.
         others: ``(places,)`` no other unit changes within this distance.
         differing: ``(places - 1,)`` how many decisions differ from those of the next place.
         difference: ``(places - 1,)`` the change that makes the last of these.
@@ -61,6 +62,7 @@ class PlaceDomain(SlicedDomain):
         self.next_low = like.new_full((places,), torch.inf)
         self.next_high = like.new_full((places,), torch.inf)
         self.next_event = torch.full((places,), -1, dtype=torch.int64, device=like.device)
+        self.clear = torch.ones_like(self.certain)
         self.others = like.new_full((places,), torch.inf)
         self.differing = torch.zeros(places - 1, dtype=torch.int64, device=like.device)
         self.difference = torch.full_like(self.differing, -1)
@@ -75,8 +77,10 @@ class PlaceDomain(SlicedDomain):
         slope, value, slope_error, value_error = (part.reshape(self.rays, -1) for part in parts)
         least = value - value_error * (SLACK * self.caution)
         rests = (value == 0) & (value_error == 0)
-        moves = (slope > slope_error * SLACK) | ((slope == 0) & (slope_error == 0))
+        stays = (slope == 0) & (slope_error == 0)
+        moves = (slope > slope_error * SLACK) | stays
         self.certain = self.certain & ((least > 0) | (rests & moves)).all(dim=1)
+        self.clear = self.clear & ~(rests & ~stays).any(dim=1)
         fastest = slope_error * SLACK - slope
         low = torch.where(fastest > 0, least.clamp(min=0.0) / fastest * BELOW, torch.inf)
         surely = -slope - slope_error * SLACK

@@ -211,6 +211,8 @@ class _Found:
         self.sure[rows] = True
         self.low[rows], self.high[rows] = domain.next_low[better], domain.next_high[better]
         self.logits[:, rows], self.errors[:, rows] = logits[:, better], errors[:, better]
+        # A change at a place itself is seen from one side only; before a ray begins there is none.
+        better = better & (domain.clear | (self.places[part] == 0))
         beside = (part.diff() == 1) & domain.neighbours() & better[:-1] & better[1:]
         self.neighbours[part[:-1][beside]] = True
 
