@@ -1,9 +1,6 @@
 """The second process of an audit: the same numbers and errors, and nothing that stays behind."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -19,10 +16,12 @@ from farfield.audit.second_process import begin
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
+import torch
 import farfield.audit.run, farfield.cli.terminal, farfield.progress
 from farfield import cli
 from farfield.audit import case, sections
 from farfield.errors import InputError
+torch.set_num_threads(2)  # as where there is a second core
 home = Path(sys.argv[1])
 elsewhere, guarded = sections._elsewhere, case.guarded
 
@@ -44,8 +43,8 @@ def run(name, work=noted, guard=guarded, more=()):
     pid = os.fork()
     if pid:
         return pid
-    for each in (noted, dying, sleeping):
-        each.__module__, each.__qualname__ = "__main__", each.__name__
+    for each in (noted, dying, sleeping):  # found there by whoever is sent them
+        setattr(sys.modules["__main__"], each.__name__, each)
     sections._elsewhere, case.guarded = work, guard
     os.dup2(os.open(home / f"{name}.err", os.O_WRONLY | os.O_CREAT), 2)
     sys.argv = ["farfield", "audit", str(home / "model.pt2"), "--data", str(home / "rows.csv"),
@@ -92,7 +91,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def ran(tmp_path_factory, nursery):
     """A small network audited in every way there is, and what became of each."""
     home = tmp_path_factory.mktemp("second")
     X = np.random.default_rng(0).standard_normal((120, 3)).astype(np.float32)
@@ -104,14 +103,7 @@ def ran(tmp_path_factory):
     rows = {0: torch.export.Dim("rows", min=1)}
     exported = torch.export.export(model, (torch.zeros(2, 3),), dynamic_shapes=(rows,))
     torch.export.save(exported, home / "model.pt2")
-    settings = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(home)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=settings,
-    )
+    done = nursery.run(SCRIPT, home)
     assert done.returncode == 0, done.stderr
     return home, json.loads(done.stdout.splitlines()[-1])
 
