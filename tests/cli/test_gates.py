@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from farfield.audit.findings import KINDS
 from farfield.cli import farfield as command
+from nursery import COMMAND
 
 
 def invoke(*args):
@@ -39,16 +41,27 @@ def folder(tmp_path_factory):
 def audit(folder, *more):
     return invoke(
         "audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label", "outcome",
-        "--directions", 20, "--samples", 40, "--out", folder / "out", *more,
+        "--directions", 20, "--samples", 40, "--out", folder / ("again" if more else "out"), *more,
     )  # fmt: skip
 
 
-def test_findings_are_shown_with_commands_that_name_the_files(folder):
-    result = audit(folder)
-    assert result.exit_code == 0
-    assert "FF101 error: certain in every direction" in result.output
+@pytest.fixture(scope="module")
+def shown(folder):
+    """An audit as it is, without a file of budgets."""
+    return audit(folder)
+
+
+@pytest.fixture(scope="module")
+def saved(folder, shown):
+    """What it wrote."""
+    return folder / "out" / "audit.json"
+
+
+def test_findings_are_shown_with_commands_that_name_the_files(folder, shown):
+    assert shown.exit_code == 0
+    assert "FF101 error: certain in every direction" in shown.output
     assert f"farfield guard {folder}/model.safetensors --data {folder}/train.csv" in "".join(
-        result.output.split("\n")
+        shown.output.split("\n")
     ).replace("  ", " ")
 
 
@@ -91,9 +104,7 @@ def test_explain_lists_and_explains_without_pytorch():
     assert "there is no finding FF000; there are FF001" in str(invoke("explain", "FF000").exception)
 
 
-def test_reports_are_printed_or_written(folder, tmp_path):
-    audit(folder, "--quiet")
-    saved = folder / "out" / "audit.json"
+def test_reports_are_printed_or_written(folder, saved, tmp_path):
     printed = invoke("report", saved, "--format", "github")
     assert printed.exit_code == 0
     assert printed.stdout.startswith(f"::error file={folder}/model.safetensors,title=FF101")
@@ -103,9 +114,7 @@ def test_reports_are_printed_or_written(folder, tmp_path):
     assert invoke("report", saved, "--format", "pdf").exit_code == 2
 
 
-def test_diff_gates(folder, tmp_path):
-    audit(folder, "--quiet")
-    saved = folder / "out" / "audit.json"
+def test_diff_gates(saved, tmp_path):
     worse = tmp_path / "better.json"
     worse.write_text(re.sub(r'"share": 1.0', '"share": 0.0', saved.read_text()))
     assert invoke("diff", saved, saved, "--gate").exit_code == 0
@@ -121,14 +130,44 @@ def test_diff_gates(folder, tmp_path):
 ACTION = Path(__file__).parents[2] / "examples" / "github-action"
 
 
-def test_the_action_audits_annotates_and_fails_on_budgets(folder, tmp_path):
+@pytest.fixture
+def tools(tmp_path, nursery):
+    """A folder with a ``farfield`` for scripts: it asks here, where processes are quick to begin.
+
+    One word a line goes through a pipe; an exit code comes back, and what was printed is in a file.
+    """
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    asked, ended, printed = (folder / name for name in ("asked", "ended", "printed"))
+    os.mkfifo(asked)
+    os.mkfifo(ended)
+    (folder / "farfield").write_text(
+        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{asked}'\nread -r code < '{ended}'\n"
+        f"cat '{printed}'\nexit \"$code\"\n"
+    )
+    (folder / "farfield").chmod(0o755)
+
+    def answer():
+        while words := asked.read_text().splitlines():
+            code = 2  # if nothing comes of it, nobody waits
+            try:
+                done = nursery.run(COMMAND, *words, folder=tmp_path)
+                printed.write_bytes(done.stdout)
+                code = done.returncode
+            finally:
+                ended.write_text(f"{code}\n")
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    yield folder
+    if answering.is_alive():
+        asked.write_text("")
+    answering.join()
+
+
+def test_the_action_audits_annotates_and_fails_on_budgets(folder, tools, tmp_path):
     strict = tmp_path / "farfield.toml"
     strict.write_text("[budgets]\nblind = 0.2\n")
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    run = f'#!/bin/sh\nexec "{sys.executable}" -c "from farfield.cli import main; main()" "$@"\n'
-    (tools / "farfield").write_text(run)
-    (tools / "farfield").chmod(0o755)
     inputs = yaml.safe_load((ACTION / "action.yml").read_text())["inputs"]
     given = {name.upper(): each.get("default", "") for name, each in inputs.items()}
     given |= {

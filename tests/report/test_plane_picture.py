@@ -22,9 +22,15 @@ def plane(outputs, extent=3.0):
     return slice_plane(network, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], extent)
 
 
-@pytest.mark.parametrize("style", ["regions", "confidence"])
 @pytest.mark.parametrize(
-    ("outputs", "extent"), [(1, 3.0), (3, 1e12), (12, (0.0, 100.0, -1.0, 1.0)), (2, 1e-9)]
+    ("style", "outputs", "extent"),
+    [
+        ("regions", 1, 3.0),
+        ("confidence", 3, 1e12),
+        ("regions", 12, (0.0, 100.0, -1.0, 1.0)),
+        ("confidence", 12, (0.0, 100.0, -1.0, 1.0)),
+        ("confidence", 2, 1e-9),
+    ],
 )
 def test_pictures_are_written(tmp_path, style, outputs, extent):
     points = np.random.default_rng(0).normal(size=(20, 2))
