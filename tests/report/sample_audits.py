@@ -445,7 +445,7 @@ def regressor():
     )  # fmt: skip
 
 
-def wide(count=1000, seed=5):
+def wide(count=160, seed=5):
     """As many features as asked for."""
     rng = np.random.default_rng(seed)
     classes = ("no", "yes")

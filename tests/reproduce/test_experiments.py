@@ -2,24 +2,24 @@
 
 import gzip
 import json
-import multiprocessing
 import re
 import struct
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import farfield.reproduce
+from farfield.datasets import half_moons
 from farfield.report.figure import save_figure
 from farfield.reproduce import NAMES, RunRequest, find_experiment, findings
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
 from farfield.reproduce.models import SEVERAL, SINGLE, build
-from farfield.reproduce.runner import run_experiment, run_stages
+from farfield.reproduce.runner import run_experiment
 from farfield.reproduce.surfaces import SurfaceGrid, differentiable, score_surfaces
 
 LENET = {
@@ -36,7 +36,9 @@ TINY = {
         "step": 1.0, "directions": 24, "members": 2, "samples": 3,
         "models": ["NN", "ensemble"],
     },
-    "know-your-limits-search": {"evaluations": 3, "models": ["NN", "Bayes by backprop"]},
+    "know-your-limits-search": {
+        "evaluations": 3, "layers": [1, 2], "models": ["NN", "Bayes by backprop"],
+    },
     "know-your-limits-theorem": {
         "points": 6, "exponents": [0.0, 6.0, 4], "epochs": 5, "small_networks": 2,
         "models": ["single network", "ensemble"],
@@ -177,6 +179,14 @@ def small_networks(monkeypatch):
     monkeypatch.setattr(hein_models, "lenet", small_lenet)
 
 
+@pytest.fixture(autouse=True)
+def few_points(monkeypatch):
+    """Half-moons of fewer points, where several models are trained on them."""
+    few = partial(half_moons, points=120, validation=60)
+    for name in ("demo", "know-your-limits-3", "know-your-limits-search"):
+        monkeypatch.setattr(find_experiment(name), "half_moons", few)
+
+
 # Between them they draw in every way there is: contours, discs, points, polygons and images.
 BOTH_FORMATS = ("first-version-1", "hein-1")
 
@@ -253,20 +263,32 @@ def test_paper_settings_are_the_papers():
     assert (uci["members"], uci["hidden"], uci["epochs"], uci["batch_size"]) == (5, [50], 40, 100)
 
 
-def test_a_search_gives_the_same_result_in_any_number_of_processes(tmp_path, monkeypatch):
+# Processes that are handed all they need, as those of the search are, and have loaded PyTorch.
+SEARCH = """
+import json, multiprocessing, sys
+from pathlib import Path
+from types import SimpleNamespace
+from farfield.reproduce import RunRequest, know_your_limits_search as search
+from farfield.reproduce.runner import run_stages
+fork = multiprocessing.get_context("fork")
+search.multiprocessing = SimpleNamespace(get_context=lambda _: fork)
+folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
+one, two = (
+    run_stages(search, RunRequest(folder / name, jobs=jobs), changes=changes)
+    for name, jobs in (("one", 1), ("two", 2))
+)
+assert one.results == two.results
+"""
+
+
+def test_a_search_gives_the_same_result_in_any_number_of_processes(tmp_path, nursery):
     optuna = pytest.importorskip("optuna")
-    # Processes that are handed all they need, as those of the search are, and load PyTorch once.
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([search.__name__, "optuna"])
-    monkeypatch.setattr(search, "multiprocessing", SimpleNamespace(get_context=lambda _: server))
     settings = search.settings(True, 0) | {"evaluations": 4, "models": ["NN"]}
-    one, two = (
-        run_stages(search, RunRequest(tmp_path / name, jobs=jobs), changes=settings)
-        for name, jobs in (("one", 1), ("two", 2))
-    )
-    assert one.results == two.results
-    study = search.open_study(optuna, tmp_path / "two", "NN", settings)
-    assert len(study.trials) == 4
+    done = nursery.run(SEARCH, tmp_path, json.dumps(settings))
+    assert done.returncode == 0, done.stderr.decode()
+    for name in ("one", "two"):
+        study = search.open_study(optuna, tmp_path / name, "NN", settings)
+        assert len(study.trials) == 4
 
 
 def test_a_search_that_was_stopped_goes_on(tmp_path, monkeypatch):
