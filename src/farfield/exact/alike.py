@@ -7,14 +7,16 @@ whole polytope that such points span.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from farfield.exact.bounded import Magnitudes
 from farfield.exact.matrix import ExactBudget
+from farfield.exact.ray.meetings import MeetingDomain, prove_meetings
 from farfield.exact.ray.place_domain import PlaceDomain
+from farfield.exact.residues import Start
 from farfield.exact.sliced_germ import SlicedGerm
 from farfield.exact.slices import SlicedWeight, Slices
 from farfield.graph.network import CHUNK_ELEMENTS
@@ -28,6 +30,7 @@ def decisions_at(
     error: Tensor,
     slices: int,
     caution: float = 1.0,
+    exactly: Start | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Walk a network at points with error bounds.
 
@@ -38,6 +41,7 @@ def decisions_at(
         error: Bounds on their errors.
         slices: How many slices the first layers take; 0 for single floats.
         caution: How many times its bound a number must exceed.
+        exactly: The points modulo a prime, if numbers may be proven to be zero.
 
     Returns:
         ``(points,)`` whether all decisions are proven, and ``(points - 1,)`` whether those of each
@@ -48,9 +52,12 @@ def decisions_at(
     start = SlicedGerm(parts[0], torch.cat([still, error]), tuple(parts[1:]))
     weights: dict[int, SlicedWeight] = {}
     magnitudes, budget = Magnitudes(list(constants.values())), ExactBudget(float("inf"))
-    domain = PlaceDomain(len(error), parts[0], magnitudes, slices, weights, budget)
+    kind = PlaceDomain if exactly is None else MeetingDomain
+    domain = kind(len(error), parts[0], magnitudes, slices, weights, budget)
     domain.caution, domain.strict = caution, True
     walk(program, domain, start, constants)
+    if isinstance(domain, MeetingDomain) and exactly is not None:
+        prove_meetings(domain, program, constants, exactly)
     return domain.certain, domain.differing == 0
 
 
@@ -74,6 +81,7 @@ def hulls_alike(
     error: Tensor,
     counts: Tensor,
     rungs: Sequence[int],
+    exactly: Callable[[Tensor], Start],
 ) -> Tensor:
     """``(hulls,)`` whether a network is affine on the polytope that each group of points spans.
 
@@ -83,7 +91,9 @@ def hulls_alike(
         points: ``(points, *input)`` as sums of floats, group after group.
         error: Bounds on their errors.
         counts: ``(hulls,)`` how many points each group has.
-        rungs: Numbers of slices to try, one after another.
+        rungs: Numbers of slices to try, one after another; with the last, units that are zero at
+            all points of a group are proven to be.
+        exactly: Some of the points modulo a prime, given which.
     """
     ends = counts.cumsum(0)
     alike = torch.zeros_like(counts, dtype=torch.bool)
@@ -91,7 +101,8 @@ def hulls_alike(
         for part in _bunches(torch.nonzero(~alike).flatten(), counts, program.width):
             rows = torch.cat([torch.arange(int(ends[i] - counts[i]), int(ends[i])) for i in part])
             some = tuple(each[rows] for each in points)
-            sure, same = decisions_at(program, constants, some, error[rows], slices)
+            start = exactly(rows) if slices == rungs[-1] else None
+            sure, same = decisions_at(program, constants, some, error[rows], slices, exactly=start)
             owner = torch.arange(len(part)).repeat_interleave(counts[part])
             within = owner[1:] == owner[:-1]
             broken = torch.zeros(len(part), dtype=torch.bool)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -21,6 +22,7 @@ from farfield.exact.far_field import FarField
 from farfield.exact.germ import Germ
 from farfield.exact.leads import SLACK
 from farfield.exact.matrix import BudgetSpent, ExactBudget
+from farfield.exact.residues import ResidueDomain
 from farfield.exact.sides import approached_jump
 from farfield.exact.sliced import LostRays, SlicedDomain
 from farfield.exact.sliced_germ import SlicedGerm, collapsed, error_of, floats_of
@@ -145,7 +147,7 @@ class _Climber:
                     self.network,
                     self.group.program,
                     self.constants,
-                    pair,
+                    partial(ResidueDomain.read, tensor=pair),
                     domain,
                     verdict.winner,
                     self.budget,

@@ -103,6 +103,22 @@ class ResidueDomain(OnlyPieces[Residue]):
         bits = finest_bit(values) if bits is None else bits
         return Residue(residues(values, self.prime), bits, 1)
 
+    def sums(self, *terms: tuple[Tensor, Tensor]) -> Residue:
+        """``(n, *row)`` sums of ``(n,)`` factors times ``(1, *row)`` rows."""
+        rows, bits = torch.zeros((), dtype=torch.float64, device=self.holds.device), 0
+        for factor, row in terms:
+            factors, values = self.read(factor), self.read(row)
+            shape = (-1, *[1] * (row.ndim - 1))
+            product = self.reduced(factors.parts.reshape(shape) * values.parts)
+            rows = self.reduced(rows + product)
+            bits = max(bits, factors.bits + values.bits)
+        return Residue(rows, bits, 1)
+
+    def germs(self, slope: Residue, intercept: Residue) -> Residue:
+        """Put slopes and intercepts into one value."""
+        rows = torch.broadcast_tensors(slope.parts, intercept.parts)
+        return Residue(torch.cat(rows), max(slope.bits, intercept.bits), 1)
+
     def constant(self, tensor: Tensor) -> Residue:
         """A constant: no slope."""
         values = tensor.double().clone()
@@ -250,6 +266,10 @@ class ResidueDomain(OnlyPieces[Residue]):
         return NoResidue(what)
 
 
+# Where a walk begins, modulo the prime of a domain.
+Start = Callable[[ResidueDomain], Residue]
+
+
 def proven_zero(
     walked: Callable[[int], tuple[Tensor, float]],
     terms: int,
@@ -305,6 +325,11 @@ def finest_bit(values: Tensor) -> int:
     whole = (mantissa * 2.0**53).to(torch.int64)
     last = exponent - 53 + torch.log2((whole & -whole).double()).to(torch.int64)
     return max(0, -int(last.min()))
+
+
+def finest_bits(constants: Mapping[str, Tensor]) -> dict[int, int]:
+    """The finest bit of every weight, by its identity."""
+    return {id(tensor): finest_bit(tensor.double()) for tensor in constants.values()}
 
 
 def primes_for(terms: int) -> Iterator[int]:

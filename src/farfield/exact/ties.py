@@ -21,7 +21,8 @@ from farfield.exact.residues import (
     LastTie,
     NoResidue,
     ResidueDomain,
-    finest_bit,
+    Start,
+    finest_bits,
     proven_zero,
 )
 from farfield.exact.sliced import SlicedDomain
@@ -99,7 +100,7 @@ def prove_ties(
     network: Network,
     program: Program,
     constants: Mapping[str, Tensor],
-    pair: Tensor,
+    start: Start,
     domain: TieDomain,
     winner: Tensor,
     budget: ExactBudget,
@@ -110,7 +111,7 @@ def prove_ties(
         network: Says what its outputs are.
         program: The network.
         constants: Its weights.
-        pair: ``(2 * rays, *input)``: directions, then origins.
+        start: The rays modulo a prime.
         domain: The walk; its last decision is about the logits.
         winner: ``(rays, 1)`` the class to which logits were compared.
         budget: Checked before every walk.
@@ -118,12 +119,12 @@ def prove_ties(
     Raises:
         BudgetSpent: If the time is over.
     """
-    finest = {id(tensor): finest_bit(tensor.double()) for tensor in constants.values()}
+    finest, device = finest_bits(constants), domain.certain.device
 
     def walked(prime: int) -> tuple[Tensor, float]:
-        residues = ResidueDomain(domain.rays, prime, domain.assumed, pair.device, finest)
+        residues = ResidueDomain(domain.rays, prime, domain.assumed, device, finest)
         try:
-            out = walk(program, residues, residues.read(pair), constants)
+            out = walk(program, residues, start(residues), constants)
             rows = network.as_classes(out.parts.unflatten(0, (2, -1)))
             best = rows.gather(-1, winner.expand(2, *winner.shape))
             residues.check_last((rows - best).flatten(0, 1), out)
@@ -134,4 +135,4 @@ def prove_ties(
     try:
         return proven_zero(walked, domain.terms, budget)
     except NoResidue:
-        return torch.zeros(domain.rays, dtype=torch.bool, device=pair.device)
+        return torch.zeros_like(domain.certain)

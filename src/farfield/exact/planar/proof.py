@@ -12,19 +12,23 @@ but for a seam at its ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from farfield.exact.alike import hulls_alike
-from farfield.exact.bounded import BoundedDomain, Magnitudes
+from farfield.exact.bounded import BoundedDomain, BoundedGerm, Magnitudes
 from farfield.exact.ladder import LogitOrder
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.ray.place_domain import PlaceDomain
+from farfield.exact.residues import Residue, ResidueDomain, Start
 from farfield.exact.sliced import SlicedDomain
 from farfield.exact.sliced_germ import SlicedGerm
 from farfield.exact.slices import add_up, sum_error, two_product
+from farfield.exact.ties import TieDomain, prove_ties
 from farfield.graph.network import CHUNK_ELEMENTS, Network
 from farfield.graph.program import Program, walk
 
@@ -61,13 +65,46 @@ def proven_polygons(
     terms = [*two_product(a, u[None]), *two_product(b, v[None]), origin[None]]
     points = add_up(terms, 3)
     size = sum((term.abs() for term in terms), torch.zeros_like(points[0]))
-    return hulls_alike(program, constants, points, size * sum_error(5, 3), counts, RUNGS)
+
+    def exactly(which: Tensor) -> Start:
+        return partial(_points, frame, inner[which])
+
+    error = size * sum_error(5, 3)
+    return hulls_alike(program, constants, points, error, counts, RUNGS, exactly)
 
 
-class ConeDomain(PlaceDomain):
-    """The walk at infinity that knows in which decisions neighbouring directions differ."""
+def _points(
+    frame: tuple[Tensor, Tensor, Tensor], coordinates: Tensor, domain: ResidueDomain
+) -> Residue:
+    """Points of a slice modulo a prime, at rest."""
+    a, b = coordinates.unbind(dim=1)
+    factors = (torch.ones_like(a), a, b)
+    rows = (row[None] for row in frame)
+    value = domain.sums(*zip(factors, rows, strict=True))
+    return domain.germs(replace(value, parts=torch.zeros_like(value.parts)), value)
+
+
+class ConeDomain(TieDomain, PlaceDomain):
+    """The walk at infinity that knows in which decisions neighbouring directions differ.
+
+    What no precision decides is taken to be zero.
+    """
 
     strict = True
+
+    def note_pieces(
+        self, zeros: Sequence[Tensor | None], taken: Tensor, above: Sequence[BoundedGerm]
+    ) -> None:
+        """Keep what was taken to be zero, and what differs."""
+        TieDomain.note_pieces(self, zeros, taken, above)
+        PlaceDomain.note_pieces(self, zeros, taken, above)
+
+    def note_winner(
+        self, zeros: Sequence[Tensor | None], winner: Tensor, leads: Sequence[BoundedGerm]
+    ) -> None:
+        """The same for candidates."""
+        TieDomain.note_pieces(self, zeros, winner, leads)
+        PlaceDomain.note_winner(self, zeros, winner, leads)
 
     def sign(self, slope: Tensor, intercept: Tensor) -> Tensor:
         """Far out the slope decides."""
@@ -107,7 +144,8 @@ def proven_arcs(
     owner = torch.arange(len(start)).repeat_interleave(counts)
     place = torch.arange(len(owner)) - (counts.cumsum(0) - counts)[owner]
     share = SEAM + (1 - 2 * SEAM) * place / (counts - 1)[owner]
-    germ = directions(frame, start[owner] + share * width[owner])
+    angles = start[owner] + share * width[owner]
+    germ = directions(frame, angles)
     magnitudes, budget = Magnitudes(list(constants.values())), ExactBudget(float("inf"))
     domain = ConeDomain(len(owner), germ.parts, magnitudes, SLICES, {}, budget)
     out = walk(program, domain, germ, constants)
@@ -115,8 +153,13 @@ def proven_arcs(
     leads = verdict.relative[0] == 0
     found = (leads == (limits > 0)[owner]).all(dim=1)
     found &= verdict.winner[:, 0] == limits.argmax(dim=1)[owner]
+    found &= verdict.proven
+    if not all(noted.empty for noted in domain.assumed):
+        rays = partial(_rays, frame, angles)
+        ties = (domain, verdict.winner, budget)
+        found &= prove_ties(network, program, constants, rays, *ties)
     broken = torch.zeros(len(start), dtype=torch.bool)
-    broken[owner[~(verdict.proven & found)]] = True
+    broken[owner[~found]] = True
     broken[owner[1:][(owner[1:] == owner[:-1]) & (domain.differing > 0)]] = True
     return ~broken
 
@@ -133,3 +176,10 @@ def directions(frame: Tensor, angles: Tensor) -> SlicedGerm:
     parts = [torch.cat(pair) for pair in zip(floats, (origins, still, still), strict=True)]
     error = torch.cat([size * sum_error(4, 3), still])
     return SlicedGerm(parts[0], error, tuple(parts[1:]))
+
+
+def _rays(frame: Tensor, angles: Tensor, domain: ResidueDomain) -> Residue:
+    """Rays in directions of given angles modulo a prime."""
+    u, v, origin = (row[None] for row in frame)
+    slope = domain.sums((angles.cos(), u), (angles.sin(), v))
+    return domain.germs(slope, domain.sums((torch.ones_like(angles), origin)))

@@ -27,9 +27,9 @@ from farfield.exact.residues import (
     Assumed,
     LastTie,
     NoResidue,
-    Residue,
     ResidueDomain,
-    finest_bit,
+    Start,
+    finest_bits,
     proven_zero,
 )
 from farfield.exact.slices import SlicedWeight
@@ -139,7 +139,7 @@ def prove_meetings(
     domain: MeetingDomain,
     program: Program,
     constants: Mapping[str, Tensor],
-    ray: tuple[Tensor, Tensor, Tensor],
+    start: Start,
 ) -> None:
     """Prove what a walk took to be zero, and that what may change first does so at once.
 
@@ -147,7 +147,7 @@ def prove_meetings(
         domain: The walk. Loses places that hang on what is not proven.
         program: The network.
         constants: Its weights.
-        ray: The origin, the direction, each one row, and the ``(places,)``.
+        start: The places modulo a prime.
     """
     rivals = domain.rivals()
     number = torch.bincount(rivals[0], minlength=domain.rays)
@@ -162,12 +162,12 @@ def prove_meetings(
     watched = rivals[:, asked[rivals[0]]]
     noted = _with_watched(domain, watched)
     first = _first_of_each(watched[0])
-    finest = {id(tensor): finest_bit(tensor.double()) for tensor in constants.values()}
+    finest = finest_bits(constants)
 
     def walked(prime: int) -> tuple[Tensor, float]:
         residues = ResidueDomain(domain.rays, prime, noted, claims.device, finest)
         with suppress(LastTie):
-            walk(program, residues, _start(residues, *ray), constants)
+            walk(program, residues, start(residues), constants)
         apart, needed = _apart(residues, first, domain.size)
         meets = claims[1].clone()
         meets[watched[0, apart]] = False
@@ -210,14 +210,6 @@ def _first_of_each(places: Tensor) -> Tensor:
     _, which = places.unique(return_inverse=True)
     first = torch.full_like(numbers, len(places)).scatter_reduce(0, which, numbers, "amin")
     return first[which]
-
-
-def _start(residues: ResidueDomain, origin: Tensor, direction: Tensor, places: Tensor) -> Residue:
-    """``origin + t * direction`` at places ``t`` modulo a prime, and how it moves on."""
-    start, way, t = (residues.read(each) for each in (origin, direction, places))
-    moved = residues.reduced(t.parts.reshape(-1, *[1] * (origin.ndim - 1)) * way.parts)
-    rows = torch.cat([way.parts.expand_as(moved), residues.reduced(start.parts + moved)])
-    return Residue(rows, max(start.bits, way.bits + t.bits), 1)
 
 
 def _apart(residues: ResidueDomain, first: Tensor, size: float) -> tuple[Tensor, float]:

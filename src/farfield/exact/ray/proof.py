@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from farfield.exact.matrix import ExactBudget
 from farfield.exact.piecewise import has_jumps
 from farfield.exact.ray.meetings import MeetingDomain, prove_meetings
 from farfield.exact.ray.place_domain import ABOVE, BELOW, PlaceDomain
+from farfield.exact.residues import Residue, ResidueDomain, Start
 from farfield.exact.sliced_germ import SlicedGerm, collapsed
 from farfield.exact.slices import SlicedWeight, add_up, two_product
 from farfield.graph.network import CHUNK_ELEMENTS, Network
@@ -123,7 +125,7 @@ class LineProver:
                 ray = (origin, direction, sign * places[part])
                 start = behind(*ray)
                 domain = kind(len(part), start.parts, magnitudes, slices, weights, budget)
-                found.keep(part, domain, *self._walk(start, domain, ray))
+                found.keep(part, domain, *self._walk(start, domain, partial(_residues, ray)))
         return found
 
     def _chunks(self, places: Tensor) -> Iterator[Tensor]:
@@ -133,12 +135,12 @@ class LineProver:
             yield places[first : first + size]
 
     def _walk(
-        self, start: SlicedGerm, domain: PlaceDomain, ray: tuple[Tensor, Tensor, Tensor]
+        self, start: SlicedGerm, domain: PlaceDomain, residues: Start
     ) -> tuple[Tensor, Tensor]:
         """Walk behind some places: ``(2, places, classes)`` logits and errors."""
         out = collapsed(walk(self.program, domain, start, self.constants))
         if isinstance(domain, MeetingDomain):
-            prove_meetings(domain, self.program, self.constants, ray)
+            prove_meetings(domain, self.program, self.constants, residues)
         logits, errors = (
             self.network.as_classes(rows.unflatten(0, (2, -1))) for rows in (out.parts, out.error)
         )
@@ -172,6 +174,14 @@ def behind(origin: Tensor, direction: Tensor, places: Tensor) -> SlicedGerm:
         for slope, part in zip((directions, zeros, zeros), floats, strict=True)
     ]
     return SlicedGerm(parts[0], torch.zeros_like(parts[0]), tuple(parts[1:]))
+
+
+def _residues(ray: tuple[Tensor, Tensor, Tensor], domain: ResidueDomain) -> Residue:
+    """The same modulo a prime."""
+    origin, direction, places = ray
+    ones = torch.ones_like(places)
+    value = domain.sums((ones, origin), (places, direction))
+    return domain.germs(domain.sums((ones, direction)), value)
 
 
 @dataclass(slots=True)
