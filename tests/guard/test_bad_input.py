@@ -123,11 +123,19 @@ def test_other_rows_are_refused(guards, name, given):
         guards[name](given)
 
 
-@pytest.mark.parametrize("made", [ff.guard, ff.envelope])
-def test_columns_in_another_order_are_refused(rows, net, made):
-    table = pd.DataFrame(rows, columns=["a", "b", "c"])
-    for model in (net, lambda X: np.tile([0.2, 0.8], (len(X), 1))):
-        safe = made(model, table, **OPTIONS)
+@pytest.fixture(scope="module")
+def table(rows):
+    return pd.DataFrame(rows, columns=["a", "b", "c"])
+
+
+@pytest.fixture(scope="module", params=[ff.guard, ff.envelope], ids=["guard", "envelope"])
+def of_tables(request, net, table):
+    """A network and a function, guarded by rows with names, and what guarded them."""
+    return [request.param(model, table, **OPTIONS) for model in (net, _even)], request.param
+
+
+def test_columns_in_another_order_are_refused(of_tables, table):
+    for safe in of_tables[0]:
         with pytest.raises(InputError, match="in another order"):
             safe.predict_proba(table[["b", "a", "c"]])
         with pytest.raises(InputError, match="lacks b"):
@@ -146,12 +154,10 @@ def _even(X):
     return np.tile([0.2, 0.8], (len(X), 1))
 
 
-@pytest.mark.parametrize("made", [ff.guard, ff.envelope])
-def test_one_row_of_a_table_is_read_by_its_names(rows, net, made):
-    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+def test_one_row_of_a_table_is_read_by_its_names(of_tables, table):
+    guards, made = of_tables
     row = table.iloc[0]
-    for model in (net, _even):
-        safe = made(model, table, **OPTIONS)
+    for safe in guards:
         assert safe.explain(row).inside
         assert safe.is_inside(row).all()
         assert np.array_equal(safe.predict_proba(row), safe.predict_proba(table.head(1)))
@@ -169,10 +175,9 @@ def test_a_new_word_is_named():
     assert said == "site = west is a category that no training row had; they had north, south"
 
 
-def test_columns_that_are_too_many_are_named(rows, net):
-    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+def test_columns_that_are_too_many_are_named(of_tables, table):
     with pytest.raises(InputError, match="it has more, new;"):
-        ff.guard(net, table, **OPTIONS).is_inside(table.assign(more=1, new=2))
+        of_tables[0][0].is_inside(table.assign(more=1, new=2))
 
 
 def test_times_are_no_numbers():
@@ -187,14 +192,14 @@ def test_what_is_masked_is_not_believed(guards, rows, name):
     assert guards[name](given)[1].max() <= ALLOWED
 
 
-def test_other_frames_are_refused_by_name(rows, net):
+def test_other_frames_are_refused_by_name(rows, net, guards):
     polars = pytest.importorskip("polars")
     table = polars.DataFrame(rows, schema=["a", "b", "c"])
     for model in (net, _even, RandomForestClassifier(2).fit(rows, rows[:, 0] > 0)):
         with pytest.raises(InputError, match=r"DataFrame of polars.*to_pandas"):
             ff.guard(model, table)
     with pytest.raises(InputError, match=r"DataFrame of polars.*to_pandas"):
-        ff.guard(net, table.to_pandas(), **OPTIONS).predict_proba(table)
+        guards["module"](table)
 
 
 def test_one_column_alone_is_no_table(rows):

@@ -181,12 +181,22 @@ def test_pt2(safe, net, rows, tmp_path, envelope):
         torch.testing.assert_close(found, safe(given))
 
 
+@pytest.fixture(scope="module")
+def file(safe, tmp_path_factory):
+    """The guard's ONNX file."""
+    pytest.importorskip("onnxscript")
+    path = tmp_path_factory.mktemp("features") / "safe.onnx"
+    safe.to_onnx(path)
+    return path
+
+
 @pytest.mark.parametrize("envelope", [False, True])
-def test_onnx(safe, net, rows, tmp_path, envelope):
+def test_onnx(safe, net, rows, file, tmp_path, envelope):
     runtime = pytest.importorskip("onnxruntime")
-    path = tmp_path / "safe.onnx"
-    model = Envelope(safe, net) if envelope else safe
-    model.to_onnx(path)
+    path = file
+    if envelope:
+        path = tmp_path / "beside.onnx"
+        Envelope(safe, net).to_onnx(path)
     assert open_guard(path)[1]
     row = strange_row(safe)
     given = np.vstack([rows, 3 * rows, row[None]]).astype(np.float32)
@@ -203,10 +213,9 @@ def test_onnx(safe, net, rows, tmp_path, envelope):
         assert found[0] == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
-def test_an_onnx_file_whose_features_were_changed_is_refused(safe, tmp_path):
+def test_an_onnx_file_whose_features_were_changed_is_refused(file, tmp_path):
     onnx = pytest.importorskip("onnx")
-    safe.to_onnx(tmp_path / "safe.onnx")
-    model = onnx.load(tmp_path / "safe.onnx")
+    model = onnx.load(file)
     entry = next(each for each in model.metadata_props if each.key == "farfield.guard")
     record = json.loads(entry.value)
     entry.value = json.dumps({**record, "features": None})

@@ -28,8 +28,7 @@ def places(safe):
             yield view.name, (arrays["inputs"] * units.unit + units.mean).numpy()
 
 
-@pytest.mark.parametrize("count", [50, 120, 400, 1000])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("count", "seed"), [(50, 0), (120, 1), (400, 0), (1000, 1)])
 def test_no_prototype_is_a_row(count, seed):
     """Heavy tails: far rows would be clusters of their own."""
     rows = np.random.default_rng(seed).standard_t(2, size=(count, 5))

@@ -127,8 +127,7 @@ def test_a_value_or_a_pair_that_was_not_seen(quick, table):
     assert safe.verify()
 
 
-@pytest.mark.parametrize("count", [60, 400])
-@pytest.mark.parametrize("sure", [0.6, 0.999])
+@pytest.mark.parametrize(("count", "sure"), [(60, 0.999), (400, 0.6)])
 def test_a_category_that_was_never_seen_is_outside_by_itself(count, sure):
     """However wide a likelihood budget makes the view: with many variables, pairs cost a lot."""
     rng = np.random.default_rng(0)
@@ -216,7 +215,7 @@ def test_new_rows_are_kept_as_asked(keep):
         guard(answer, rows_of(4, 500, seed), keep=keep, random_state=seed)
         .is_inside(rows_of(4, 1000, 50 + seed))
         .mean()
-        for seed in range(4)
+        for seed in range(2)
     ]
     assert np.mean(shares) >= keep - 0.01
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("short_attack")
 
 @pytest.fixture(scope="module")
 def moons():
-    data = ff.datasets.half_moons(0)
+    data = ff.datasets.half_moons(0, points=200)
     return ff.ReLUClassifier(hidden=(8,), epochs=15, random_state=0).fit(data.X, data.y), data
 
 
@@ -49,7 +49,7 @@ def test_a_guard_made_meanwhile_is_the_same(moons, monkeypatch):
     monkeypatch.setattr(sections.torch, "set_num_threads", left.append)
     for count in (1, 2):
         monkeypatch.setattr(sections.torch, "get_num_threads", lambda count=count: count)
-        found.append(ff.audit(model, data.X, data.y, guard="sample", samples=150, directions=5))
+        found.append(ff.audit(model, data.X, data.y, guard="sample", samples=60, directions=5))
     assert threads == [True, False]
     assert (left[0], left[-1]) == (1, 2)
     one, other = (each.guard for each in found)
