@@ -44,6 +44,8 @@ for command in (demo, audit, explain, diff, guard, verify, train, schema, report
 # of whatever else runs, and on a busy machine of one another. What numpy multiplies is small, and
 # waits for nobody. Read when a library is loaded.
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THREADS": "1"}
+# No plugin has a part in what is validated here, and to look for one reads about every package.
+ALONE = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
 def program() -> NoReturn:
@@ -75,7 +77,7 @@ def main() -> NoReturn:
     Exit codes: 0 done, 1 an audit failed its threshold or a budget, 2 bad usage or input, 3 a
     defect of farfield itself, 130 interrupted.
     """
-    for name, value in ASLEEP.items():
+    for name, value in (ASLEEP | ALONE).items():
         os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows another in its place.

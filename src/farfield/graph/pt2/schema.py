@@ -27,7 +27,7 @@ M = TypeVar("M", bound=BaseModel)
 class SavedRecord(BaseModel):
     """A JSON object with exactly these fields."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class Choice(SavedRecord):
