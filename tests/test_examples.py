@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Smaller than they are drawn.
-SMALL = {"deep_ensembles.py": ["20"], "discs.py": ["24"], "entry_errors.py": ["4"]}
+SMALL = {"deep_ensembles.py": ["4"], "discs.py": ["24"], "entry_errors.py": ["4"]}
 FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch, s
     assert set(titles) < set(experiment.MODELS)
     small = {"directions": 24, "samples": 20, "models": titles}
     monkeypatch.setattr(experiment, "settings", lambda quick, seed: {**small, "seed": seed})
+    few = partial(farfield.datasets.half_moons, points=150, validation=60)
+    monkeypatch.setattr(experiment, "half_moons", few)
     make = experiment.make_model
     narrow = {"hidden": (8, 8), "epochs": 30}
     monkeypatch.setattr(experiment, "make_model", lambda name, own: make(name, own | narrow))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("short_attack")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     home = tmp_path_factory.mktemp("guard")
-    data = ff.datasets.half_moons(0)
+    data = ff.datasets.half_moons(0, points=200)
     model = ff.ReLUClassifier(hidden=(8,), epochs=15, random_state=0).fit(data.X, data.y)
     model.save(home / "model.safetensors")
     np.savez(home / "train.npz", X=data.X, y=data.y)
@@ -57,7 +57,7 @@ def test_a_saved_guard_can_be_loaded_and_audited(folder, tmp_path):
     assert json.loads(result.stdout)["radii"] <= 4.0 + 1e-9
     assert ff.guard.load(out).certificate.verify(ff.guard.load(out))
     arguments = ["audit", out, "--data", folder / "train.npz", "--max-blind", 0, "--quiet"]
-    arguments += ["--out", tmp_path / "audit", "--directions", 10]
+    arguments += ["--out", tmp_path / "audit", "--directions", 10, "--samples", 40]
     assert CliRunner().invoke(command, [str(each) for each in arguments]).exit_code == 0
 
 
@@ -94,7 +94,7 @@ def readme(tmp_path_factory):
 
     home = tmp_path_factory.mktemp("readme")
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3)).astype(np.float32)
+    X = rng.normal(size=(250, 3)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     model = MLPClassifier((8,), solver="lbfgs", max_iter=5000, random_state=0).fit(X, y)
     (home / "model.onnx").write_bytes(to_onnx(model, X[:1]).SerializeToString())
@@ -113,7 +113,8 @@ def command_line(*arguments):
 def audited(model, data, out):
     """No direction of the guarded file is blind."""
     where = ("audit", model, "--data", data, "--label", "outcome", "--out", out)
-    shown = command_line(*where, "--max-blind", 0, "--directions", 10, "--quiet")
+    few = ("--directions", 10, "--samples", 40)
+    shown = command_line(*where, "--max-blind", 0, *few, "--quiet")
     assert shown.exit_code == 0, shown.output
 
 

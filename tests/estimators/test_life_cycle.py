@@ -247,8 +247,9 @@ def test_every_classifier_takes_ceda_and_acet(model: Any, moons: Any) -> None:
     for name, objective in (("nll", "nll"), ("ceda", "ceda"), ("acet", ACET(steps=2))):
         fresh = clone(model)
         (fresh.estimator if hasattr(fresh, "estimator") else fresh).set_params(
-            objective=objective, epochs=25, learning_rate=0.02, batch_size=50, random_state=0
-        )
+            objective=objective, hidden=(16,), epochs=25, learning_rate=0.02, batch_size=50,
+            random_state=0,
+        )  # fmt: skip
         sure[name] = float(fresh.fit(X, y).predict_proba(far).max(axis=1).mean())
     # Radial basis functions are unsure there by themselves.
     margin = 0.0 if isinstance(model, RBFClassifier) else 0.03

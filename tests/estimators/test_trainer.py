@@ -37,7 +37,7 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_member_does_not_depend_on_how_many_train_beside_it(options: Any, moons: Any) -> None:
     X, y = moons
-    shared: dict[str, Any] = {"hidden": (12, 12, 12), "epochs": 8, "random_state": 5, **options}
+    shared: dict[str, Any] = {"hidden": (12, 12, 12), "epochs": 4, "random_state": 5, **options}
     six = EnsembleClassifier(members=6, **shared).fit(X, y).predict_instances(X)
     three = EnsembleClassifier(members=3, **shared).fit(X, y).predict_instances(X)
     alone = ReLUClassifier(**shared).fit(X, y).predict_instances(X)

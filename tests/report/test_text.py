@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from rich.console import Console
@@ -60,8 +61,7 @@ def test_rows_come_by_how_soon_the_model_is_sure():
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("name", samples.EVERY)
-@pytest.mark.parametrize("width", [40, 120])
+@pytest.mark.parametrize(("name", "width"), [*zip(samples.EVERY, cycle([40, 120]), strict=False)])
 def test_colour_is_for_terminals_only(name, width):
     audit = samples.EVERY[name]()
     piped, shown = io.StringIO(), io.StringIO()

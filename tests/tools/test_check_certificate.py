@@ -29,7 +29,7 @@ def checker():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, quick_onnx):
     """A guard of numbers, one that looks at features too, and one of numbers and categories."""
     place = tmp_path_factory.mktemp("guards")
     rng = np.random.default_rng(0)
