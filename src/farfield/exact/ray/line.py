@@ -60,7 +60,8 @@ def along(
             onto the box feature by feature (clipping, which is piecewise affine too).
         certify: Prove that breakpoints are all there and in order, each within its bounds, or say
             which are not proven: ``lines.certified``, and ``proofs`` of each line. Needs a float64
-            network without jumps. Costs some ten forward passes for each piece.
+            network without jumps. Costs some ten forward passes for each piece, and more where
+            several units switch at once.
         budget: How many numbers the values of one layer may hold at a time.
 
     Returns:

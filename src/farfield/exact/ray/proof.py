@@ -3,7 +3,8 @@
 A walk in floats proposes breakpoints. One place in each piece is taken, and the network there is
 walked with bounds (:mod:`farfield.exact.ray.place_domain`), once looking ahead and once looking
 back. A breakpoint is proven if the places before and behind it lie in neighbouring pieces, seen
-from either side; so a line all of whose breakpoints are proven has no other.
+from either side; so a line all of whose breakpoints are proven has no other. What that leaves open
+is walked again for breakpoints that several units share (:mod:`farfield.exact.ray.meetings`).
 """
 
 from __future__ import annotations
