@@ -30,14 +30,14 @@ TARGETS = {
 }
 AGAIN = 4
 RUN = """
-import json, resource, sys
-from farfield.cli import main
-try:
-    main()
-finally:
+import atexit, json, resource
+from farfield.cli import program
+def tell():
     both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
     peak = sum(resource.getrusage(each).ru_maxrss for each in both) / 2**20
     print(json.dumps({"gigabytes": round(peak, 3)}))
+atexit.register(tell)
+program()
 """
 
 

@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": ("verify", "safe.pt2"),
 }
 TARGETS = {f"{name}_ratio": "<= 2.2" for name in COMMANDS}
-RUN = "from farfield.cli import main; main()"
+RUN = "from farfield.cli import program; program()"
 REPEATS = 2
 
 

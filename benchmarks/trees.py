@@ -58,7 +58,7 @@ def _audit(model: Any, X: Any, y: Any) -> float:
         here = Path(folder)
         model.save_model(here / "model.json")
         np.savez(here / "rows.npz", X=X, y=y)
-        command = [sys.executable, "-c", "from farfield.cli import main; main()", "audit"]
+        command = [sys.executable, "-c", "from farfield.cli import program; program()", "audit"]
         files = [str(here / "model.json"), "--data", str(here / "rows.npz")]
         start = time.perf_counter()
         subprocess.run(
