@@ -1,13 +1,16 @@
 """Networks of operations that change growth, and what they are far out in many digits."""
 
 import contextlib
+import functools
 
 import torch
 from flint import arb, arb_mat, ctx
 from torch import nn
 
+import farfield as ff
 from campaigns.exact_numbers import Numbers
 from campaigns.exact_operations import evaluate
+from growth_cases import GROWN
 
 
 class Fixture(nn.Module):
@@ -26,6 +29,13 @@ class Fixture(nn.Module):
     def forward(self, x):
         out = self.function(self.entry(x).view(-1, *self.shape))
         return self.exit(out.flatten(1))
+
+
+@functools.cache
+def grown(target):
+    """The fixture of an operation that changes growth, and what is captured of it; once."""
+    module = Fixture(*GROWN[target], 1)
+    return module, ff.capture(module, torch.zeros(1, 3, dtype=torch.float64))
 
 
 def rays(count=4, width=3):

@@ -84,11 +84,12 @@ TEMPLATES = {name_of(target): case for target, case in [*CASES.items(), *EXTRA.i
 
 
 @functools.cache
-def template(name: str) -> Network:
-    """Capture the network around one operation; once."""
+def template(name: str) -> tuple[Around, Network]:
+    """A module around one operation, and what is captured of it; once."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return ff.capture(Around(*TEMPLATES[name]), torch.zeros(1, INPUTS, dtype=torch.float64))
+        module = Around(*TEMPLATES[name])
+        return module, ff.capture(module, torch.zeros(1, INPUTS, dtype=torch.float64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Case:
 def make_case(name: str, seed: str, instances: int = INSTANCES, rays: int = RAYS) -> Case:
     """Draw parameters, weights and rays."""
     rng = np.random.default_rng(list(seed.encode()))
-    network = template(name)
+    _, network = template(name)
     (group,) = network.groups
     program = group.program.with_steps(tuple(_with_parameters(s, rng) for s in group.program.steps))
     curved = any(step.target in CURVES for step in program.steps)

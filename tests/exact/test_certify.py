@@ -14,7 +14,7 @@ from farfield.errors import InputError
 from nasty_networks import ARCHITECTURES, RAYS, nasty, nasty_rays
 from oracles import far_field, limit_by_evaluation, value_at
 
-NETWORKS = 60
+NETWORKS = 20
 
 
 def close(value: float, exact: Fraction, size: Fraction) -> bool:

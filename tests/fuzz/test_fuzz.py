@@ -6,7 +6,7 @@ from fuzz.cases import Reader
 from fuzz.formats import FORMATS
 from fuzz.watch import Watch
 
-CASES = {"guard": 25, "pt2": 25, "onnx": 60, "estimator": 60, "audit.json": 40}
+CASES = {"guard": 12, "pt2": 12, "onnx": 30, "estimator": 30, "audit.json": 20}
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def watch(tmp_path_factory):
 @pytest.mark.parametrize("name", FORMATS)
 def test_changed_files_are_read_or_refused(name, tmp_path, watch):
     reader = Reader(name, tmp_path, watch)
-    for number in range(CASES.get(name, 150)):
+    for number in range(CASES.get(name, 75)):
         _, wrong = reader.run(0, number)
         assert not wrong, f"python -m fuzz --format {name} --seed 0 --only {number}: {wrong}"
 

@@ -25,6 +25,8 @@ aten = torch.ops.aten
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-6, 1e-200, 5e-324, -1e-310, 1e200, 1.7e308]
 SPECIAL += [-1.7e308, math.inf, -math.inf, math.nan, 20.0, 700.0, 701.0, 1e100, 1e-100, 1.1e100]
 DRAWS = 40
+# How many of those that are not refused are followed.
+FOLLOWED = 15
 FAR = mpf(10) ** 420
 
 
@@ -127,7 +129,7 @@ def test_parameters_are_refused_or_right(target):
     function, count, precise = CASES[target]
     network = ff.capture(Subject(function), torch.zeros(1, 2).double())
     rng = random.Random(str(target))
-    compared = refused = 0
+    compared = followed = refused = 0
     for _ in range(DRAWS):
         parameters = [draw(rng) for _ in range(count)]
         changed, refusal = with_parameters(network, target, parameters)
@@ -137,7 +139,9 @@ def test_parameters_are_refused_or_right(target):
             assert any(repr(p) in refusal for p in parameters)
             continue
         assert not any(math.isnan(p) for p in parameters)
-        compared += compare(changed, precise, parameters)
+        if followed < FOLLOWED:
+            followed += 1
+            compared += compare(changed, precise, parameters)
     assert compared > 0
     assert refused > 0
 

@@ -102,7 +102,7 @@ def test_both_image_networks_can_be_captured(tmp_path):
         with torch.no_grad():
             expected = network(x).double()
         torch.testing.assert_close(captured.logits(x)[0], expected, rtol=1e-4, atol=1e-4)
-        direction = torch.randn(3, *shape, generator=generator)
+        direction = torch.randn(1, *shape, generator=generator)
         far = ff.at_infinity(captured, x[0], direction)
         t = far.reach[0, :, None].max() * 2
         rows = x[0].double() + t.reshape(-1, 1, 1, 1) * direction.double()

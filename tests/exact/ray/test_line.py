@@ -60,7 +60,7 @@ DRAWS = {
 }
 
 
-INSTANCES = 6
+INSTANCES = 2
 
 
 def build(name, draw):
@@ -118,14 +118,14 @@ def test_breakpoints_equal_those_of_rational_arithmetic(name, draw, budget, stop
             np.testing.assert_allclose(line.slope[-1].numpy(), last, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("stop", [INF, 20.0])
-def test_windows_of_one_ray_miss_and_invent_nothing(stop):
+def test_windows_of_one_ray_miss_and_invent_nothing():
     module = mlp(2, 28, 24, 16, 2)
-    exact = exact_line(module, [-3.0, 1.0], [1.0, 0.25], stop)
-    line = along(capture(module, 2), [-3.0, 1.0], [1.0, 0.25], stop, budget=1)[0]
-    assert len(line) > 40
-    expected = [float(t) for t in exact.breakpoints]
-    np.testing.assert_allclose(line.breakpoints.numpy(), expected, rtol=1e-12)
+    network, ray = capture(module, 2), ([-3.0, 1.0], [1.0, 0.25])
+    exact = np.array([float(t) for t in exact_line(module, *ray, INF).breakpoints])
+    for stop in (INF, 20.0):
+        line = along(network, *ray, stop, budget=1)[0]
+        assert len(line) > 40
+        np.testing.assert_allclose(line.breakpoints.numpy(), exact[exact < stop], rtol=1e-12)
 
 
 def test_last_piece_is_the_germ_at_infinity():

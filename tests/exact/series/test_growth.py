@@ -5,7 +5,7 @@ import torch
 
 import farfield as ff
 from growth_cases import GROWN
-from growth_referee import Fixture, coefficients, digits, rays
+from growth_referee import coefficients, digits, grown, rays
 
 FAR = (10**20, 10**40)
 
@@ -27,13 +27,11 @@ def check_far_field(network, origin, direction):
 
 
 @pytest.mark.parametrize(
-    ("shape", "function"),
-    [pytest.param(*case, id=str(target).split(" at ")[0]) for target, case in GROWN.items()],
+    "target", [pytest.param(target, id=str(target).split(" at ")[0]) for target in GROWN]
 )
-def test_series_equal_the_definition_far_out(shape, function):
-    module = Fixture(shape, function, 1)
+def test_series_equal_the_definition_far_out(target):
+    module, network = grown(target)
     origin, direction = rays()
-    network = ff.capture(module, origin)
     far = check_far_field(network, origin, direction)
     assert bool(far.asymptotic.all())
     torch.testing.assert_close(network.logits(origin)[0], module(origin).detach())

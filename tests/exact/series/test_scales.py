@@ -75,7 +75,7 @@ def perceptron(columns, hidden, classes, numbers):
     return model
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize("method", ["yeo-johnson", "box-cox"])
 def test_networks_behind_powers_of_columns(method, data):

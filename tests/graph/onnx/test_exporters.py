@@ -30,6 +30,7 @@ from small_networks import short_resnet
 onnx = pytest.importorskip("onnx", reason="reading .onnx files needs it")
 pytest.importorskip("onnxscript", reason="PyTorch's exporters need it")
 pytest.importorskip("skl2onnx", reason="scikit-learn's converter")
+pytestmark = pytest.mark.usefixtures("quick_onnx")
 
 
 class Activations(nn.Module):
@@ -81,7 +82,6 @@ class Recurrent(nn.Module):
 MODELS = {
     "lstm": (Recurrent, (2, 3)),
     "mlp": (plain_mlp, (5,)),
-    "lenet": (lenet, (1, 28, 28)),
     "resnet": (short_resnet, (3, 8, 8)),
     "activations": (Activations, (2, 8, 8)),
 }
