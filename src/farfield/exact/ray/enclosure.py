@@ -117,7 +117,7 @@ def grown(value: Enclosure) -> Enclosure:
     young = value.young
     if young is None or not len(young):
         return value if young is None else replace(value, young=None)
-    if 2 * (young.side + 2) ** 2 < value.row[1] * value.row[2]:
+    if 4 * (young.side + 2) ** 2 < 3 * value.row[1] * value.row[2]:
         return value
     return value.whole()
 

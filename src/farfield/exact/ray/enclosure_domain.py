@@ -13,6 +13,7 @@ from farfield.exact.piecewise import OnlyPieces
 from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.enclosure import Enclosure, grown, sorted_alike
 from farfield.exact.ray.locality import Framed, Locality, Pointwise
+from farfield.exact.ray.remainder import Adjoint, Remainder
 from farfield.exact.ray.waves import SLACK, Waves, aligned, joined
 from farfield.graph.rules import (
     Affine,
@@ -42,6 +43,9 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         allowance: ``(windows,)`` how much of what counts may still be put into boxes.
         slopes: What each function with kinks so far multiplied its input by, and how close units
             are to a kink; for a single window only.
+        sites: What each multiplied by, with signs, or which candidate it followed; likewise.
+        reference: If given, what the network does with fixed slopes.
+        remainder: What those slopes miss in the windows at hand; with a reference only.
         waves: How many waves there were so far.
         kinks: ``(windows,)`` how many units met a kink so far.
         products: How many products of weights and values were formed so far.
@@ -50,6 +54,7 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
     def __init__(self, most: int) -> None:
         self.most = most
         self.products = 0.0
+        self.reference: Adjoint | None = None
         self._bends: dict[Pieces, Bend] = {}
         self._single: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
@@ -60,10 +65,15 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         self.weight: Tensor | None = None
         self.allowance = torch.zeros(self.windows, device=chord.device)
         self.slopes: list[tuple[Tensor, Tensor]] = []
+        self.sites: list[Tensor] = []
         self.waves = 0
         self.kinks = torch.zeros(self.windows, dtype=torch.long, device=chord.device)
         none = Waves.none(chord.shape[1:], chord.device)
         box = _single(TINY * size).expand(self.windows, *chord.shape[1:])
+        self.remainder: Remainder | None = None
+        if self.reference is not None:
+            self.remainder = Remainder(self.reference, self.windows)
+            self.remainder.linear(1, 1, 0.0, 0.0, _most(box))
         return Enclosure(chord, box, none)
 
     def constant(self, tensor: Tensor) -> Enclosure:
@@ -98,6 +108,8 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         if operation.weights:
             self._count(terms, chord.shape[1:], old, young)
         masses = [value.mass for value in values]
+        if self.remainder is not None:
+            self._lose(operation, values, chord)
         # Where nothing is added up, sums of sizes need no second look.
         known = act(magnitude, masses, sizes) * SLACK if terms <= 1 and len(values) == 1 else None
         if terms == 0:
@@ -139,6 +151,17 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
             raise AssertionError("patches were made whole before")
         return old, self.local.apply(nears[0], weights, row)
 
+    def _lose(self, operation: Affine, values: Sequence[Enclosure], chord: Tensor) -> None:
+        """Note what rounding takes from chords, and from the way back."""
+        if self.remainder is None:
+            return
+        size = max(_most(value.chord) for value in values) if operation.terms else 0.0
+        radius = max(_most(value.mass) + _most(value.box) for value in values)
+        offset = operation.offset
+        added = _most(offset) if isinstance(offset, Tensor) else abs(float(offset or 0.0))
+        units = chord.shape[1:].numel()
+        self.remainder.linear(operation.terms, units, size, radius * SLACK, added)
+
     def _count(self, terms: int, row: torch.Size, old: Waves, young: Waves | None) -> None:
         self.products += terms * row.numel() * (3 * self.windows + len(old))
         if young is not None:
@@ -154,13 +177,18 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
 
     def bend(self, value: Enclosure, bend: Bend) -> Enclosure:
         """Do the same for a function that may differ from unit to unit."""
-        slope, shift, reach = bend.lines(*value.bounds())
+        bounds = value.bounds()
+        slope, shift, reach = bend.lines(*bounds)
+        if self.remainder is not None:
+            radius = ((value.mass + value.box) * SLACK).double()
+            self.remainder.bend(bend, value.ends, bounds, radius, (slope, shift, reach))
         ends = value.ends * slope
         if shift is not None:
             ends = ends + shift
         factor = slope.float()
         steep = factor.abs()
         if self.windows == 1:
+            self.sites.append(slope)
             self.slopes.append((steep, _close(bend, value.chord.mean(dim=0, keepdim=True))))
         box = value.box * steep * SLACK
         if shift is not None:
@@ -192,6 +220,12 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
             gap = (sign * (each.ends - ends)).amax(dim=0)
             over = (gap + noise + (apart * SLACK).double()).clamp(min=0.0)
             excess = torch.maximum(excess, torch.where(leader == place, 0.0, over))
+        if self.windows == 1:
+            self.sites.append(leader)
+        if self.remainder is not None:
+            radii = [((each.mass + each.box) * SLACK).double() for each in whole]
+            size = max(_most(each.chord) for each in whole)
+            self.remainder.largest(leader, radii, excess, size)
         ends = ends + sign * excess / 2
         loss = torch.where(excess > 0, TINY * ends.abs().amax(dim=0), 0.0)
         old = replace(waves, parts=own, row=whole[0].row)
@@ -284,6 +318,14 @@ def _close(bend: Bend, middle: Tensor) -> Tensor:
     gap = gaps.amin(dim=0)
     scale = gap[torch.isfinite(gap)].mean()
     return (1 / (gap + NEAR * scale)).nan_to_num(0.0, 0.0, 0.0).float()
+
+
+def _most(values: Tensor) -> float:
+    """The largest of some numbers, without their signs."""
+    if not values.numel():
+        return 0.0
+    low, high = torch.aminmax(values)
+    return max(-float(low), float(high))
 
 
 def _single(sizes: Tensor) -> Tensor:

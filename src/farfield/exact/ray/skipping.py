@@ -9,6 +9,7 @@ followed exactly. Windows are as long as the distance to the goal allows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -19,20 +20,25 @@ from farfield.exact.ray.confidence import Odds
 from farfield.exact.ray.enclosure import Enclosure
 from farfield.exact.ray.knots import Grid, Trace
 from farfield.exact.ray.rays import Rays
+from farfield.exact.ray.remainder import Course, Remainder
 from farfield.exact.ray.waves import SLACK
 from farfield.exact.ray.window_walk import WindowWalk
 from farfield.graph.network import Network
 
 # What share of the distance to the goal a window's uncertainty should take.
 SHARE = 0.7
-# Of that, the share that may come from waves that are not followed.
+# Of that, the share that may come from waves that are not followed, as far as the guide can tell.
 BOXED = 0.7
+# What share of the distance is aimed at by how far the guide is trusted,
+TARGET = 0.45
+# if waves are then this many times as dear as the chords and boxes of their windows.
+BALANCE = 1.5
 # If windows have to be so short that fewer units meet a kink in each, pieces are followed instead,
 FEW = 6
 # about as many as this at a time.
 STRETCH = 64
-# After how many windows the guide is renewed.
-RENEWAL = 4
+# After how many looks the guide, and what the network does with fixed slopes, are renewed.
+RENEWAL = 8
 # How many windows are looked at together.
 BATCH = 8
 # How many numbers a layer may hold in all windows that are looked at together.
@@ -47,7 +53,8 @@ FIRST = 2.0**-10
 ROUNDING = 2.0**-40
 # Beyond this distance from the goal, in log-odds, no more is tolerated.
 FAR = 8.0
-# The guide knows nothing of kinks that remainders bring about; failures teach to trust it less.
+# The guide knows nothing of kinks that remainders bring about, nor of signs that cancel: what
+# became of its last advice teaches how far to trust it.
 TRUST_GROWS, TRUST_FALLS = 1.2, 0.5
 LONGER, SHORTER = 1.5, 0.6
 # How fast a width that once failed is approached again.
@@ -84,6 +91,8 @@ class Skipper:
         self.reached = self.followed = 0.0
         self.skipped = 0
         self._looks = 0
+        # What waves cost in the last windows, in units of their chords and boxes.
+        self._dear = 0.0
         # What no width gets rid of, and the width and uncertainty that it is told from.
         self._floor = 0.0
         self._wider = self.width, math.inf
@@ -104,7 +113,6 @@ class Skipper:
                 failures = 0.0
             if good == len(margins):
                 self.batch = min(self.largest_batch, 2 * self.batch)
-                self.trust = min(1.0, TRUST_GROWS * self.trust)
                 self.most *= MOST_GROWS
             else:
                 first_failed = span if failures == 0 else first_failed
@@ -144,7 +152,7 @@ class Skipper:
         return (self.reached + width * steps).clamp(max=stop)
 
     def _adapt(self, margins: Tensor, apart: Tensor) -> None:
-        """Choose the width of the next windows by what these would have allowed.
+        """Choose the width of the next windows by what these cost, and would have allowed.
 
         Uncertainty grows with the square of the width, on top of a floor that rounding leaves in
         windows of any width. Where shorter windows were no better, that floor is what they met.
@@ -160,7 +168,11 @@ class Skipper:
             self._wider = self.width, spent
         allowed = max(SHARE * room, (room + self._floor) / 2) - self._floor
         change = math.sqrt(max(allowed, 0.0) / max(spent - self._floor, 1e-9 * max(room, 1e-9)))
-        self.width *= min(LONGER, max(SHORTER, change))
+        # Wider windows have more waves to follow, narrower ones more chords and boxes.
+        balance = math.sqrt(BALANCE / max(self._dear, 1e-9))
+        self.width *= max(SHORTER, min(LONGER, change, balance))
+        trust = math.sqrt(max(TARGET * room, 0.0) / max(spent, 1e-9))
+        self.trust *= min(TRUST_GROWS, max(TRUST_FALLS, trust))
 
     def _look(self, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Enclose the log-odds over windows."""
@@ -173,32 +185,66 @@ class Skipper:
         self._looks += 1
         tolerance = SHARE * BOXED * min(self.apart, FAR) * self.trust
         size = self.rays.origins.abs() + edges[-1] * self.rays.directions.abs()
+        before = self.walk.domain.products
         logits = self.walk.enclose(torch.cat([points[:-1], points[1:]]), tolerance, size)
+        passes = (self.walk.domain.products - before) / self.walk.once / (len(edges) - 1)
+        # Beside the waves there are two ends of a chord, and a box.
+        self._dear = passes / 3 - 1
         return *self._margins(logits), self.walk.domain.kinks
 
     def _margins(self, logits: Enclosure) -> tuple[Tensor, Tensor]:
-        """By how much all log-odds stay below the goal: for enclosures, and for their chords."""
-        count, old = len(logits.box), logits.old
-        chord, parts, box = (
-            self.network.as_classes(part[None])[0].double()
-            for part in (logits.chord, old.parts, logits.box)
-        )
-        ends = chord.unflatten(0, (2, count))
-        classes = chord.shape[-1]
-        itself = torch.eye(classes, dtype=torch.bool, device=chord.device)
-        radius = box[:, None, :] + box[:, :, None]
-        apart = (parts[:, None, :] - parts[:, :, None]).abs()
-        radius = radius.index_add(0, old.window, apart) * SLACK
-        gap = (ends[:, :, None, :] - ends[:, :, :, None]).masked_fill(itself, -torch.inf)
+        """By how much all log-odds stay below the goal: for enclosures, and for what is known."""
+        count, remainder = len(logits.box), self.walk.domain.remainder
+        ends = self._classes(logits.chord).unflatten(0, (2, count))
+        if remainder is None:
+            lines, window = ends, torch.arange(count, device=ends.device)
+            radius = self._radius(logits)
+        else:
+            lines, window = self._lines(ends, remainder.courses())
+            radius = self._left(remainder)
+        itself = torch.eye(ends.shape[-1], dtype=torch.bool, device=ends.device)
+        gap = (lines[:, :, None, :] - lines[:, :, :, None]).masked_fill(itself, -torch.inf)
         rate = (gap[1] - gap[0]).masked_fill(itself, 0.0)
         rounding = ROUNDING * (1 + ends.abs().amax(dim=(0, 2)))
         ones = torch.ones_like(rate[..., 0]).flatten()
         found = []
-        for spread in (radius, torch.zeros_like(radius)):
+        for spread in (radius[window], torch.zeros_like(rate)):
             odds = Odds((gap[0] - spread).flatten(0, 1), rate.flatten(0, 1), ones, ones)
-            least = _least(odds).reshape(count, classes).amin(dim=1) - self.goal - rounding
-            found.append(torch.where(torch.isfinite(least), least, -torch.inf))
+            least = _least(odds).reshape(len(window), -1).amin(dim=1)
+            lowest = torch.full_like(rounding, torch.inf).scatter_reduce(0, window, least, "amin")
+            lowest = lowest - self.goal - rounding
+            found.append(torch.where(torch.isfinite(lowest), lowest, -torch.inf))
         return found[0], found[1]
+
+    def _classes(self, outputs: Tensor) -> Tensor:
+        """``(rows, classes)`` in double precision."""
+        return self.network.as_classes(outputs[None])[0].double()
+
+    def _radius(self, logits: Enclosure) -> Tensor:
+        """``(windows, classes, classes)`` how far differences of logits may be from chords."""
+        parts, box = self._classes(logits.old.parts), self._classes(logits.box)
+        apart = (parts[:, None, :] - parts[:, :, None]).abs()
+        radius = box[:, None, :] + box[:, :, None]
+        return radius.index_add(0, logits.old.window, apart) * SLACK
+
+    def _left(self, remainder: Remainder) -> Tensor:
+        """The same where they are walked back: what is left unknown of them."""
+        effects, bounds, lost = remainder.effects()
+        effects, lost = self._classes(effects.T), self._classes(lost[None])[0]
+        apart = (effects[:, None, :] - effects[:, :, None]).abs()
+        left = (bounds @ apart.flatten(1)).unflatten(1, apart.shape[1:])
+        radius: Tensor = (left + lost[None, :] + lost[:, None]) * SLACK
+        return radius
+
+    def _lines(self, ends: Tensor, courses: Sequence[Course]) -> tuple[Tensor, Tensor]:
+        """Pieces ``(2, pieces, classes)`` of what is known of logits, and the window of each."""
+        found, windows = [], []
+        for window, course in enumerate(courses):
+            start, stop = ends[:, window]
+            values = start + course.places[:, None] * (stop - start) + self._classes(course.values)
+            found.append(torch.stack([values[:-1], values[1:]]))
+            windows.append(torch.full_like(course.places[1:], window, dtype=torch.long))
+        return torch.cat(found, dim=1), torch.cat(windows)
 
 
 def _least(odds: Odds) -> Tensor:

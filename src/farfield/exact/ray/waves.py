@@ -97,10 +97,20 @@ class Waves:
             return total.index_add_(0, self.window, sizes).mul_(SLACK)
         side, (channels, height, width) = self.side, self.row
         total = sizes.new_zeros(windows, channels, height + 2 * side, width + 2 * side)
-        places = torch.cat([self.window[:, None], self.corner + side], dim=1).tolist()
-        for (window, top, left), size in zip(places, sizes, strict=True):
-            total[window, :, top : top + side, left : left + side] += size
+        for place, size in zip(self._places(total, self.window), sizes.unbind(), strict=True):
+            place.add_(size)
         return total[:, :, side:-side, side:-side] * SLACK
+
+    def _places(self, images: Tensor, which: Tensor) -> list[Tensor]:
+        """Where patches lie in images with a frame as wide as a patch, as views of them."""
+        if self.corner is None:
+            raise AssertionError("whole rows have no corner")
+        step = images.stride()
+        top, left = (self.corner + self.side).unbind(dim=1)
+        first = (which * step[0] + top * step[2] + left * step[3]).tolist()
+        size = (images.shape[1], self.side, self.side)
+        # One by one: to gather or scatter them by index takes longer.
+        return [torch.as_strided(images, size, step[1:], place) for place in first]
 
     def weigh(self, weight: Tensor) -> Tensor:
         """``(waves,)`` sums of sizes, each unit with a weight ``(1, *row)``."""
@@ -110,6 +120,25 @@ class Waves:
         units = self.row.numel()
         return self.sizes.reshape(len(self), units) @ weight.reshape(units)
 
+    def pixels(self, weight: Tensor) -> Tensor:
+        """``(waves, side, side)`` the same for each pixel of patches."""
+        return (self.sizes * self._cut(weight, torch.zeros_like(self.window))).sum(dim=1)
+
+    def core(self, offset: Tensor, side: int) -> tuple[Waves, Waves]:
+        """Cut smaller patches, each at its offset, out of patches; and what is left of those."""
+        if self.corner is None:
+            raise AssertionError("whole rows have no corner")
+        top, left = offset.unbind(dim=1)
+        at = torch.arange(self.side, device=top.device)
+        rows, columns = (
+            (at >= start[:, None]) & (at < start[:, None] + side) for start in (top, left)
+        )
+        inside = rows[:, None, :, None] & columns[:, None, None, :]
+        patches = self.parts.unfold(2, side, 1).unfold(3, side, 1)
+        count = torch.arange(len(self), device=top.device)
+        core = replace(self, parts=patches[count, :, top, left], corner=self.corner + offset)
+        return core, replace(self, parts=self.parts.masked_fill(inside, 0.0))
+
     def times(self, factor: Tensor) -> Waves:
         """Multiply each unit by the factor ``(windows, *row)`` of its window."""
         whole = self.corner is None
@@ -118,13 +147,10 @@ class Waves:
 
     def _cut(self, images: Tensor, which: Tensor) -> Tensor:
         """Cut the patches of waves out of images ``(images, *row)``; zero outside of them."""
-        if self.corner is None:
-            raise AssertionError("whole rows have no corner")
         side = self.side
-        around = F.pad(images, (side, side, side, side))
-        patches = around.unfold(2, side, 1).unfold(3, side, 1)
-        top, left = (self.corner + side).unbind(dim=1)
-        return patches[which, :, top, left]
+        if not len(self):
+            return self.parts
+        return torch.stack(self._places(F.pad(images, (side, side, side, side)), which))
 
     def mapped(self, function: Callable[[Tensor], Tensor], row: torch.Size) -> Waves:
         """Apply a linear function that treats the units of a pixel, or of a whole row, alike."""
@@ -183,9 +209,16 @@ class Waves:
 
     def _place(self, canvas: Tensor, offset: Tensor) -> None:
         """Write the patches into a canvas, each at its offset."""
-        for top, left in torch.unique(offset, dim=0).tolist():
-            own = (offset[:, 0] == top) & (offset[:, 1] == left)
-            canvas[own, :, top : top + self.side, left : left + self.side] = self.parts[own]
+        across = canvas.shape[-1]
+        flat = offset[:, 0] * across + offset[:, 1]
+        for place in torch.unique(flat).tolist():
+            top, left = divmod(place, across)
+            own = flat == place
+            inner = canvas[:, :, top : top + self.side, left : left + self.side]
+            if bool(own.all()):
+                inner.copy_(self.parts)
+            else:
+                inner[own] = self.parts[own]
 
     def spread(self, ids: Tensor, corner: Tensor | None, side: int) -> Tensor:
         """The parts of waves ``ids``, zero for strangers, as patches of another side and corner."""

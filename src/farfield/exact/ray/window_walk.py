@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from farfield.exact.piecewise import free_rows
+from farfield.exact.ray.adjoint import adjoint
 from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.enclosure import Enclosure
 from farfield.exact.ray.enclosure_domain import EnclosureDomain
+from farfield.exact.ray.folding import fold_scales
 from farfield.exact.ray.locality import locality
+from farfield.exact.ray.remainder import Adjoint
 from farfield.exact.ray.sensitivity import sensitivity
-from farfield.exact.ray.waves import Waves, joined
+from farfield.exact.ray.waves import SLACK, Waves, joined
 from farfield.graph.program import Program
 from farfield.graph.rules import RULES
 
+# Networks with more outputs than this are not walked back: that costs two passes for each.
+MOST_OUTPUTS = 32
 # How many waves a window may have.
 MOST_WAVES = 200
 # A last layer with at most this many inputs gets one wave for each of them instead of a box.
 LAST_WAVES = 1024
+# Patches are not made smaller than this,
+SMALLEST_CORE = 3
+# and their outskirts may take this share of what may be put into boxes.
+TRIMMED = 0.7
 KINKED = ("piecewise affine", "largest")
 
 
@@ -37,12 +48,13 @@ class WindowWalk:
     def __init__(
         self, program: Program, constants: Mapping[str, Tensor], clip: Bend | None = None
     ) -> None:
-        self.program = free_rows(program)
-        self.constants = constants
+        self.program, self.constants = fold_scales(free_rows(program), constants)
         self.clip = clip
         self.domain = EnclosureDomain(MOST_WAVES)
         self.kinks = sum(RULES[step.target].kind in KINKED for step in self._varying())
         self.weights: dict[str, Tensor] = {}
+        self.reference: Adjoint | None = None
+        self.outputs = math.prod(self.program.output_shape)
         self.once = self._measure()
 
     def _varying(self) -> list[Any]:
@@ -58,6 +70,7 @@ class WindowWalk:
                 inputs themselves unless given.
         """
         domain = self.domain
+        domain.reference = self.reference if tolerance > 0 else None
         values: dict[str, Any] = {**self.constants}
         start = domain.start(chord, chord.abs().amax(dim=0, keepdim=True) if size is None else size)
         if self.clip is not None:
@@ -91,6 +104,11 @@ class WindowWalk:
         self.weights = sensitivity(self.program, self.constants, self.domain, row)
         # A gradient is worth two forward passes, after one.
         self.domain.products += 3 * self.once
+        if self.outputs <= MOST_OUTPUTS:
+            sites, clipped = self.domain.sites, self.clip is not None
+            self.reference = adjoint(self.program, self.constants, sites, clipped=clipped)
+            # For each output a forward pass, and one back to the input alone; and one of sizes.
+            self.domain.products += (2 * self.outputs + 1) * self.once
 
     def _measure(self) -> float:
         """How many products of weights and values one forward pass forms."""
@@ -113,11 +131,17 @@ class WindowWalk:
         alive = torch.zeros_like(counts, dtype=torch.bool)
         window = torch.zeros_like(counts, dtype=torch.long)
         for name, value in live.items():
+            if len(value.old):
+                counts[value.old.ids] += value.old.weigh(self.weights[name])
+            young = value.young
+            if young is not None and len(young):
+                pixels = young.pixels(self.weights[name])
+                values[name], own = self._trim(value, young, pixels, TRIMMED / len(live))
+                live[name] = values[name]
+                counts[young.ids] += own
             for waves in value.groups:
-                if len(waves):
-                    counts[waves.ids] += waves.weigh(self.weights[name])
-                    alive[waves.ids] = True
-                    window[waves.ids] = waves.window
+                alive[waves.ids] = True
+                window[waves.ids] = waves.window
         ids = torch.nonzero(alive).flatten()
         if not len(ids):
             return
@@ -126,6 +150,39 @@ class WindowWalk:
         if bool(dropped.any()):
             for name, value in live.items():
                 values[name] = value.without(dropped)
+
+    def _trim(
+        self, value: Enclosure, young: Waves, pixels: Tensor, share: float
+    ) -> tuple[Enclosure, Tensor]:
+        """Put the outskirts of patches into the box that count for little.
+
+        Args:
+            value: A value.
+            young: Its patches.
+            pixels: ``(waves, side, side)`` what the pixels of each count for.
+            share: The share of the allowance that may be used up.
+
+        Returns:
+            The value, and what its patches then count for.
+        """
+        total, side = pixels.flatten(1).sum(dim=1), young.side
+        allowance, found = self.domain.allowance, None
+        while side > SMALLEST_CORE:
+            inside = F.avg_pool2d(pixels[:, None], side - 1, 1, divisor_override=1)
+            most, place = inside.flatten(1).max(dim=1)
+            lost = (total - most).clamp(min=0.0)
+            price = torch.zeros_like(allowance).index_add_(0, young.window, lost)
+            if bool((price > share * allowance).any()):
+                break
+            side, found = side - 1, (most, place, price)
+        if found is None:
+            return value, total
+        kept, place, price = found
+        across = young.side - side + 1
+        core, rest = young.core(torch.stack([place // across, place % across], dim=1), side)
+        self.domain.allowance = allowance - price
+        box = (value.box + rest.mass(self.domain.windows)) * SLACK
+        return Enclosure(value.chord, box, value.old, core), kept
 
     def _shake(self, values: dict[str, Any], names: Any) -> None:
         """Turn the box before the last layer into waves: what all logits share then cancels."""
