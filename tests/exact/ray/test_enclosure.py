@@ -60,6 +60,22 @@ def check(enclosure, values, slack=1e-12):
         assert bool((gap <= apart * (1 + 1e-3) + slack * (1 + chord.abs().amax())).all())
 
 
+def check_remainder(walk, enclosure, values, slack=1e-12):
+    """What slopes miss, walked back, is all that outputs are away from their chords."""
+    remainder = walk.domain.remainder
+    effects, bounds, lost = remainder.effects()
+    left = bounds @ effects.abs().T + lost
+    for window, course in enumerate(remainder.courses()):
+        start, stop = enclosure.ends[:, window].flatten(1)
+        after = torch.searchsorted(course.places, SHARES).clamp(1, len(course.places) - 1)
+        low, high = course.places[after - 1], course.places[after]
+        share = ((SHARES - low) / (high - low).clamp(min=1e-300))[:, None]
+        known = torch.lerp(course.values[after - 1], course.values[after], share)
+        chord = torch.lerp(start, stop, SHARES[:, None])
+        off = (values[window].flatten(1) - chord - known).abs()
+        assert bool((off <= left[window] * (1 + 1e-9) + slack * (1 + chord.abs())).all())
+
+
 def sampled(network, origin, direction, edges, clip=None):
     """Logits on dense grids of windows, ``(windows, samples, classes)``."""
     t = torch.lerp(edges[:-1, None], edges[1:, None], SHARES)
@@ -92,7 +108,10 @@ def test_every_operation_is_enclosed(target):
     for width, tolerance in ((1e-3, 0.0), (0.2, 0.0), (0.2, 0.5), (3.0, 1e9)):
         edges = width * torch.arange(4, dtype=torch.float64)
         result = enclosed(walk, origin, direction, edges, tolerance)
-        check(result, sampled(network, origin, direction, edges, (-SIDES, SIDES)))
+        values = sampled(network, origin, direction, edges, (-SIDES, SIDES))
+        check(result, values)
+        if walk.domain.remainder is not None:
+            check_remainder(walk, result, values)
     # A window of no width is a point: nothing but rounding is left.
     point = enclosed(walk, origin, direction, torch.zeros(2, dtype=torch.float64), 0.0)
     assert float((point.mass + point.box).max()) < 1e-10 * (1 + float(point.chord.abs().max()))
@@ -149,7 +168,34 @@ def test_residual_networks_on_images_are_enclosed(network, seed, width, toleranc
     walk = window_walk(network, clip)
     edges = 0.3 + width * torch.arange(4, dtype=torch.float64)
     result = enclosed(walk, origin, direction, edges, tolerance)
-    check(result, sampled(network, origin, direction, edges, (low, -high) if clipped else None))
+    values = sampled(network, origin, direction, edges, (low, -high) if clipped else None)
+    check(result, values)
+    if tolerance > 0:
+        check_remainder(walk, result, values)
+
+
+def test_remainders_that_are_walked_back_are_of_third_order(network):
+    generator = torch.Generator().manual_seed(3)
+    origin, direction = torch.randn(2, 1, 1, 16, 16, generator=generator, dtype=torch.float64)
+    spent = []
+    for width in (4e-3, 1e-3):
+        walk = window_walk(network)
+        enclosed(walk, origin, direction, 0.3 + width * torch.arange(5).double(), 1e-3)
+        effects, bounds, _ = walk.domain.remainder.effects()
+        spent.append(float((bounds @ effects.abs().T).mean()))
+    assert spent[1] < spent[0] / 20
+
+
+def test_slopes_of_long_ago_still_bound_what_they_miss(network):
+    generator = torch.Generator().manual_seed(4)
+    origin, direction = torch.randn(2, 1, 1, 16, 16, generator=generator, dtype=torch.float64)
+    walk = window_walk(network)
+    enclosed(walk, origin, direction, torch.tensor([0.0, 1e-3]).double(), 0.1)
+    edges = 2.0 + 0.01 * torch.arange(3, dtype=torch.float64)
+    points = origin + edges.reshape(-1, 1, 1, 1) * direction
+    with torch.no_grad():
+        result = walk.enclose(torch.cat([points[:-1], points[1:]]), 0.1)
+    check_remainder(walk, result, sampled(network, origin, direction, edges))
 
 
 def test_patches_are_used_and_change_nothing(network, monkeypatch):

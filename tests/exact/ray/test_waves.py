@@ -52,6 +52,20 @@ def test_sums_products_and_weights_agree(seed, side):
     close(waves[kept].whole().parts, whole.parts[kept])
 
 
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), smaller=st.integers(1, 4))
+def test_patches_are_cut_without_loss(seed, smaller):
+    waves = patches(seed, side=5)
+    offset = torch.randint(0, 6 - smaller, (len(waves), 2))
+    core, rest = waves.core(offset, smaller)
+    assert core.side == smaller
+    close(core.mass(WINDOWS), core.whole().mass(WINDOWS))
+    close(core.whole().parts + rest.whole().parts, waves.whole().parts)
+    close(core.sizes.sum() + rest.sizes.sum(), waves.sizes.sum())
+    weight = torch.rand(1, *waves.row)
+    close(waves.pixels(weight).flatten(1).sum(dim=1), waves.weigh(weight))
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

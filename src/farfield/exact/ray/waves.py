@@ -106,6 +106,9 @@ class Waves:
         if self.corner is None:
             raise AssertionError("whole rows have no corner")
         step = images.stride()
+        beyond = self.corner - self.corner.new_tensor(self.row[1:])
+        if bool((self.corner < -self.side).any() | (beyond > 0).any()):
+            raise AssertionError("patches beyond the frame of an image")
         top, left = (self.corner + self.side).unbind(dim=1)
         first = (which * step[0] + top * step[2] + left * step[3]).tolist()
         size = (images.shape[1], self.side, self.side)
@@ -128,7 +131,10 @@ class Waves:
         """Cut smaller patches, each at its offset, out of patches; and what is left of those."""
         if self.corner is None:
             raise AssertionError("whole rows have no corner")
-        top, left = offset.unbind(dim=1)
+        # A patch that counts for nothing may be cut anywhere, but not beyond the image.
+        last = self.corner.new_tensor(self.row[1:]) - 1
+        corner = torch.minimum((self.corner + offset).clamp(min=1 - side), last)
+        top, left = (corner - self.corner).unbind(dim=1)
         at = torch.arange(self.side, device=top.device)
         rows, columns = (
             (at >= start[:, None]) & (at < start[:, None] + side) for start in (top, left)
@@ -136,7 +142,7 @@ class Waves:
         inside = rows[:, None, :, None] & columns[:, None, None, :]
         patches = self.parts.unfold(2, side, 1).unfold(3, side, 1)
         count = torch.arange(len(self), device=top.device)
-        core = replace(self, parts=patches[count, :, top, left], corner=self.corner + offset)
+        core = replace(self, parts=patches[count, :, top, left], corner=corner)
         return core, replace(self, parts=self.parts.masked_fill(inside, 0.0))
 
     def times(self, factor: Tensor) -> Waves:
