@@ -73,7 +73,7 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         self.remainder: Remainder | None = None
         if self.reference is not None:
             self.remainder = Remainder(self.reference, self.windows)
-            self.remainder.linear(1, 1, 0.0, 0.0, _most(box))
+            self.remainder.begin(_most(box))
         return Enclosure(chord, box, none)
 
     def constant(self, tensor: Tensor) -> Enclosure:

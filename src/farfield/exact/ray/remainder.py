@@ -79,8 +79,12 @@ class Remainder:
         self._lost: list[float] = []
         self._functions = 0
 
+    def begin(self, radius: float) -> None:
+        """Note the input: how far it may be from its chord."""
+        self._lost.append(radius)
+
     def linear(self, terms: int, results: int, size: float, radius: float, offset: float) -> None:
-        """Note an operation that is linear, or the input: what it loses to rounding.
+        """Note an operation that is linear: what it loses to rounding.
 
         Args:
             terms: How many products it sums into one result; 0 if it only copies.
@@ -115,7 +119,10 @@ class Remainder:
         row = ends.shape[2:]
         opened = distance > 0
         units = _columns(opened | (slope != base))
-        self._lost.append(self._rounded(float(ends.abs().amax()), radius))
+        size = float(ends.abs().amax() * slope.abs().amax())
+        if shift is not None:
+            size += 2 * float(shift.abs().amax())
+        self._lost.append(self._rounded(size, radius))
         if not len(units):
             return
 
@@ -194,10 +201,10 @@ class Remainder:
         return self.adjoint.slopes[place], self.adjoint.effects[place]
 
     def _rounded(self, size: float, radius: Tensor) -> float:
-        """What the result of a function with kinks, and the way back through it, lose at most."""
+        """What results of a function with kinks, of a size, and the way back lose at most."""
         norm = self.adjoint.norms[len(self._lost)]
         most = float(radius.amax()) if radius.numel() else 0.0
-        return 4 * (TINY * (norm + 1) * size + ROUNDOFF * 8 * norm * most)
+        return 4 * (TINY * size + ROUNDOFF * 8 * norm * most)
 
     def effects(self) -> tuple[Tensor, Tensor, Tensor]:
         """What is left: effects ``(outputs, units)``, bounds ``(windows, units)`` of units, losses.

@@ -205,13 +205,13 @@ class Skipper:
         itself = torch.eye(ends.shape[-1], dtype=torch.bool, device=ends.device)
         gap = (lines[:, :, None, :] - lines[:, :, :, None]).masked_fill(itself, -torch.inf)
         rate = (gap[1] - gap[0]).masked_fill(itself, 0.0)
-        rounding = ROUNDING * (1 + ends.abs().amax(dim=(0, 2)))
+        rounding = ROUNDING * (1 + lines.abs().amax())
         ones = torch.ones_like(rate[..., 0]).flatten()
         found = []
         for spread in (radius[window], torch.zeros_like(rate)):
             odds = Odds((gap[0] - spread).flatten(0, 1), rate.flatten(0, 1), ones, ones)
             least = _least(odds).reshape(len(window), -1).amin(dim=1)
-            lowest = torch.full_like(rounding, torch.inf).scatter_reduce(0, window, least, "amin")
+            lowest = least.new_full((count,), torch.inf).scatter_reduce(0, window, least, "amin")
             lowest = lowest - self.goal - rounding
             found.append(torch.where(torch.isfinite(lowest), lowest, -torch.inf))
         return found[0], found[1]
