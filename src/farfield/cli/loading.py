@@ -8,6 +8,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+# What takes a while to load, and needs no PyTorch.
+BESIDE = ("scipy.special", "pydantic.main", "pydantic.types")
 
 
 @contextmanager
@@ -47,8 +51,9 @@ def _load_beside_the_library() -> None:
     thread = Thread(target=_open_library, args=(file,), daemon=True)
     if file is not None and file.is_file():
         thread.start()
-    with suppress(ImportError):
-        import scipy.special  # noqa: F401
+    for name in BESIDE:
+        with suppress(ImportError):
+            import_module(name)
     if thread.ident is not None:
         thread.join()
 
