@@ -246,7 +246,8 @@ def test_nothing_is_registered_twice_and_lists_agree():
 
 
 def test_registries_refuse_a_second_entry():
-    import farfield.graph.onnx.operators  # noqa: F401 - registers them
+    import farfield.graph.onnx.operators
+    import farfield.graph.scikit.read  # noqa: F401 - these register them
     from farfield.graph.onnx.node import operator
     from farfield.graph.rules import RULES, register
     from farfield.graph.scikit import registry

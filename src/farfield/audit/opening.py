@@ -21,8 +21,7 @@ from farfield.errors import CaptureError, InputError, NotFollowed
 from farfield.exact import at_infinity
 from farfield.exact.series.walk import grows
 from farfield.graph.network import Network
-from farfield.graph.onnx.reader import TAKES_MISSING
-from farfield.graph.reading import InputColumn
+from farfield.graph.reading import TAKES_MISSING, InputColumn
 from farfield.graph.skorch import is_skorch
 
 Evidence = Literal["auto", "exact", "sampled"]

@@ -200,10 +200,7 @@ def echo(text: str, out: Path | None) -> None:
 
 def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -> None:
     """Print an audit the way that was asked for, and where its page is."""
-    from farfield.cli.terminal import Output
     from farfield.report.content.listings import warnings
-    from farfield.report.latex import audit_tables
-    from farfield.report.text import print_audit
 
     if as_json or latex or quiet:
         # Whoever reads the output by machine, or not at all, is told on the other channel.
@@ -212,8 +209,13 @@ def show(found: Audit, page: Path, *, as_json: bool, latex: bool, quiet: bool) -
     if as_json:
         click.echo(_escaped(found.to_json(), sys.stdout.encoding))
     elif latex:
+        from farfield.report.latex import audit_tables
+
         for table in audit_tables(found).values():
             click.echo(table)
     elif not quiet:
+        from farfield.cli.output import Output
+        from farfield.report.text import print_audit
+
         print_audit(found, Output())
         click.echo(f"\n{page}")

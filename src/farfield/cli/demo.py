@@ -55,7 +55,7 @@ def _print(findings: Findings) -> None:
     """Print one line per model."""
     from rich.table import Table
 
-    from farfield.cli.terminal import Output
+    from farfield.cli.output import Output
     from farfield.reproduce.findings import format_value
 
     (found,) = findings.tables

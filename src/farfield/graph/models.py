@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,16 +32,15 @@ from farfield.graph.categories import read_categories
 from farfield.graph.export import as_example
 from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
-from farfield.graph.onnx.reader import OnnxReading, read_onnx
-from farfield.graph.onnx.row_by_row import read_row_by_row
 from farfield.graph.refusals import RowsMoved
-from farfield.graph.scikit import is_scikit, read_scikit
-from farfield.graph.scikit.networks import single_instances
-from farfield.graph.scikit.skops import load_skops
+from farfield.graph.scikit.registry import is_scikit
 from farfield.graph.simplify import without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
 from farfield.graph.tracing import read_program
 from farfield.graph.trees.boosters import FILES, is_booster, read_booster, read_booster_file
+
+if TYPE_CHECKING:
+    from farfield.graph.onnx.reader import OnnxReading
 
 DTYPES = (torch.float32, torch.float64)
 
@@ -109,6 +108,10 @@ def capture(
     if isinstance(model, (str, os.PathLike)):
         return _capture_file(Path(model), example, dtype)
     if is_scikit(model):
+        # Readers of other sources are many, and not loaded before there is something for them.
+        from farfield.graph.scikit.networks import single_instances
+        from farfield.graph.scikit.read import read_scikit
+
         parts = [from_reading(read_scikit(e), example, dtype) for e in single_instances(model)]
         return parts[0] if len(parts) == 1 else join(parts)
     if is_booster(model):
@@ -172,6 +175,9 @@ def _example_for(model: Any, rows: Tensor | None) -> Tensor | None:
 
 
 def _capture_onnx(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    from farfield.graph.onnx.reader import read_onnx
+    from farfield.graph.onnx.row_by_row import read_row_by_row
+
     rows = None if example is None else as_example(example)
     shape = None if rows is None else tuple(rows.shape[1:])
     try:
@@ -215,6 +221,8 @@ def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
 
 
 def _capture_skops(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    from farfield.graph.scikit.skops import load_skops
+
     return capture(load_skops(path), example, dtype=dtype)
 
 

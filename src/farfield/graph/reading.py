@@ -25,6 +25,8 @@ aten = torch.ops.aten
 Link = Literal["softmax", "identity"]
 # How a note ends that names columns whose categories a model of trees has lost.
 CODED = "are not in the model; they go in as codes"
+# The note of a model that takes rows with gaps.
+TAKES_MISSING = "the model fills missing values itself"
 
 
 def coded(note: str) -> list[str]:

@@ -27,7 +27,7 @@ from farfield.graph.rules import RULES, RowFunction, Steps
 # its share of a forward pass), a step or a leaf of trees.
 RAY, KINK, FORWARD, BREAK = 100.0, 2.3, 2e-5, 0.22
 # What all walks together may take by default, and how many rows that gives at least and at most.
-MICROSECONDS, FEWEST, MOST = 7e5, 15, 100
+MICROSECONDS, FEWEST, MOST = 7e5, 12, 100
 # Wider tables are not walked column by column.
 COLUMNS = 200
 # Of models that cannot be walked: rows, columns that move the model most, categories.

@@ -26,7 +26,7 @@ from farfield.graph.onnx.inputs import Inputs, read_inputs
 from farfield.graph.onnx.node import OPERATORS, read_node
 from farfield.graph.onnx.trace import ROWS, Known, ProgramBuilder, Refusal, Value
 from farfield.graph.program import CodePlace, Program, Step, taint
-from farfield.graph.reading import Link
+from farfield.graph.reading import TAKES_MISSING, Link
 from farfield.graph.scikit.softmax import SOFTMAX
 from farfield.graph.simplify import check
 from farfield.graph.stepwise import apply_row
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
 MOST_NODES, MOST_OUTPUTS = 20_000, 1_000
-TAKES_MISSING = "the model fills missing values itself"
 
 
 @dataclass(frozen=True)
