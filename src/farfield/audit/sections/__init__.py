@@ -75,7 +75,7 @@ PARTS = (
 # What a second process takes over, about half of what there is to do: the guard, which it makes at
 # once and compares at last, and what asks one. A guard that was asked for is another one, takes
 # longer, and leaves time for what draws last only.
-ELSEWHERE = ("guard", "directions", "entry errors", "what if", "rays")
+ELSEWHERE = ("guard", "directions", "entry errors", "what if")
 ELSEWHERE_IF_ASKED = ("guard", "rays", "surfaces")
 
 
