@@ -12,7 +12,7 @@ from torch import nn
 
 from farfield.errors import InputError
 from farfield.graph import tracing
-from farfield.graph.export import export_module as export
+from farfield.graph.recorded import read_steps
 from farfield.guard import GuardedModel, falsify, guard, load, make, program_module
 from farfield.guard.envelope import Envelope
 from farfield.guard.files import open_guard
@@ -256,9 +256,9 @@ def test_models_without_features_have_no_such_view(rows, net):
 def test_a_module_is_traced_once(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        tracing, "export_module", lambda *a, **k: calls.append(1) or export(*a, **k)
+        tracing, "read_steps", lambda *a, **k: calls.append(1) or read_steps(*a, **k)
     )
-    monkeypatch.setattr(program_module, "export_module", tracing.export_module)
+    monkeypatch.setattr(program_module, "read_steps", tracing.read_steps)
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
     guard(module, np.random.default_rng(0).normal(size=(60, 4)))

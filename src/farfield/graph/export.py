@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from farfield.errors import CaptureError, InputError, NotFollowed
-from farfield.graph.decompose import left_together, take_apart
+from farfield.graph.decompose import take_apart
 from farfield.graph.plain_layers import apart, is_plain
 from farfield.graph.program import FREE, CodePlace, Program, Ref, Step
 from farfield.graph.rules import RULES
@@ -58,6 +59,24 @@ ROUNDED = (
     aten.threshold.default,
 )
 BATCH_NORMS = (aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default)
+
+
+class Read(NamedTuple):
+    """A module, operation by operation.
+
+    Attributes:
+        program: Its operations.
+        constants: Its weights, by name.
+        names: What the module calls them.
+        rows: The batch size that it was read with; 0 if that is free.
+        folds: Whether rows are folded into another dimension on the way.
+    """
+
+    program: Program
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+    rows: int
+    folds: bool
 
 
 @contextmanager
@@ -150,17 +169,11 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}"
 
 
-def read_exported(
-    exported: ExportedProgram, *, own: bool = False
-) -> tuple[Program, dict[str, Tensor], dict[str, str]]:
-    """Turn an exported program into steps, constants, and the constants' names in the module.
-
-    Programs of others are run through PyTorch, which checks them; one of our ``own``, traced here
-    and used for nothing else, only if that changes something.
-    """
+def read_exported(exported: ExportedProgram) -> Read:
+    """Read an exported program."""
+    rows, folds = _fixed_rows(exported), _folds(exported)
     _check_targets(exported)
-    if not (own and left_together(exported, _kept())):
-        exported = _decomposed(exported)
+    exported = _decomposed(exported)
     _check_sizes(exported)
     constants, names, input_name = _read_inputs(exported)
     output = _read_output(exported)
@@ -177,7 +190,7 @@ def read_exported(
         output_shape=(_shape(nodes[output].meta["val"]) or ())[1:],
         width=max(_row_size(node, batched) for node in nodes.values()),
     )
-    return program, constants, names
+    return Read(program, constants, names, rows, folds)
 
 
 def _decomposed(exported: ExportedProgram) -> ExportedProgram:
@@ -187,12 +200,13 @@ def _decomposed(exported: ExportedProgram) -> ExportedProgram:
         return exported
     try:
         with quiet_export():
-            return take_apart(exported, _kept())
+            return take_apart(exported, kept_whole())
     except Exception as error:  # torch documents no common base of what it raises
         raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
 
 
-def _kept() -> tuple[Any, ...]:
+@cache
+def kept_whole() -> tuple[Any, ...]:
     """Operations that have a rule, or are refused under their own name."""
     return tuple(each for each in (*RULES, *KEPT_WHOLE) if isinstance(each, torch._ops.OpOverload))
 
@@ -273,23 +287,23 @@ def _step(node: torch.fx.Node) -> Step:
     return Step(
         name=node.name,
         target=node.target,  # type: ignore[arg-type]  # call_function nodes hold callables
-        args=_rounded(node, _read(node.args)),
+        args=_read(rounded(node.target, node.args)),
         kwargs={key: _read(value) for key, value in node.kwargs.items()},
         source=place_of(node.meta),
         shape=_shape(node.meta.get("val")),
     )
 
 
-def _rounded(node: torch.fx.Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def rounded(target: Any, args: Sequence[Any]) -> tuple[Any, ...]:
     """Numbers that a model compares with as it sees them itself, often in single precision."""
-    first = node.args[0] if node.args else None
-    beside = first.meta.get("val") if isinstance(first, torch.fx.Node) else None
+    first = args[0] if args else None
+    beside = first.meta.get("val") if isinstance(first, torch.fx.Node) else first
     if (
-        node.target not in ROUNDED
+        target not in ROUNDED
         or not isinstance(beside, Tensor)
         or not beside.dtype.is_floating_point
     ):
-        return args
+        return tuple(args)
     kind = beside.dtype
     return tuple(
         float(torch.tensor(each, dtype=kind)) if isinstance(each, float) else each for each in args
@@ -359,6 +373,24 @@ def _plain_shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
             "it; export the model with fixed sizes for the others"
         )
     return tuple(int(length) for length in shape)
+
+
+def _folds(exported: ExportedProgram) -> bool:
+    """Whether a first dimension is a multiple of the number of rows."""
+    nodes = [node.meta.get("val") for node in exported.graph.nodes]
+    firsts = {str(each.shape[0]) for each in nodes if isinstance(each, Tensor) and each.ndim}
+    symbols = {first for first in firsts if not first.isdigit()}
+    return len(symbols) > 1
+
+
+def _fixed_rows(exported: ExportedProgram) -> int:
+    """The batch size that an exported program was traced with, 0 if it is free."""
+    inputs = set(exported.graph_signature.user_inputs)
+    for node in exported.graph.nodes:
+        if node.op == "placeholder" and node.name in inputs:
+            first = node.meta["val"].shape[0]
+            return first if isinstance(first, int) else 0
+    return 0
 
 
 def stated_constants(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor] | None:

@@ -16,14 +16,13 @@ from torch import Tensor, nn
 from farfield.errors import CaptureError, NotFollowed
 from farfield.graph.export import (
     evaluation_mode,
-    export_module,
     module_device,
     module_dtype,
-    read_exported,
 )
 from farfield.graph.heads import Head
 from farfield.graph.program import Program
 from farfield.graph.reading import Reading
+from farfield.graph.recorded import read_steps
 from farfield.graph.simplify import simplify
 
 CLASSES = ("NeuralNetClassifier", "NeuralNetBinaryClassifier")
@@ -143,7 +142,7 @@ def read_module(module: nn.Module, columns: int) -> Reading:
 
 def _read(module: nn.Module, columns: int, name: str) -> tuple[Head, Reading]:
     rows = torch.zeros(2, columns)
-    program, constants, _ = read_exported(export_module(module, rows))
+    program, constants, *_ = read_steps(module, rows)
     head, members = simplify(program, constants)
     if len(members) > 1:
         raise NotFollowed(

@@ -13,8 +13,8 @@ from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.assemble import mixture
 from farfield.graph.categories import read_categories
 from farfield.graph.export import (
+    Read,
     as_example,
-    export_module,
     first_line,
     module_dtype,
     quiet_export,
@@ -25,6 +25,7 @@ from farfield.graph.network import Network
 from farfield.graph.one_row import one_row
 from farfield.graph.outcome import agrees
 from farfield.graph.program import Program
+from farfield.graph.recorded import read_steps
 from farfield.graph.refusals import RowsMoved
 from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify
@@ -77,7 +78,7 @@ def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.floa
     rows = as_example(example)[:EXAMPLE_ROWS]
     free: _Export | None = None
     try:
-        free = _Export.of(module, rows)
+        free = _Export(read_steps(module, rows))
         found = free.traced(dtype)
     except CaptureError as error:
         if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
@@ -102,7 +103,7 @@ def _row_by_row(
 ) -> Traced:
     """Trace a batch of one row, where a whole batch cannot be followed for the given reason."""
     try:
-        single = _Export.of(module, rows[:1], per_row=True)
+        single = _Export(read_steps(module, rows[:1], one_row=True), True)
         if not single.has_rows:
             raise error
         found = single.traced(dtype)
@@ -112,7 +113,7 @@ def _row_by_row(
     if free is None:
         return found
     # What the model itself computes is told as it stands, rows and all.
-    return replace(found, program=free.program, constants=free.constants)
+    return replace(found, program=free.read.program, constants=free.read.constants)
 
 
 def read_script(module: torch.jit.ScriptModule, rows: Tensor, dtype: torch.dtype) -> Network:
@@ -145,20 +146,20 @@ def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
     Raises:
         CaptureError: If it cannot be read.
     """
-    whole = _Export.given(exported)
+    whole = _Export(read_exported(exported))
     try:
         return whole.traced(dtype).network
     except CaptureError as error:
         if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
             raise
-        if whole.rows > 1:
+        if whole.read.rows > 1:
             raise
-        if whole.rows == 1:
+        if whole.read.rows == 1:
             single = replace(whole, per_row=True)
             if not single.has_rows:
                 raise
             return single.traced(dtype).network
-        row = torch.zeros(1, *whole.program.input_shape, dtype=whole.floating)
+        row = torch.zeros(1, *whole.read.program.input_shape, dtype=whole.floating)
         found = _row_by_row(exported.module(check_guards=False), row, dtype, error, whole)
     if not agrees(
         found.network, exported.module(check_guards=False), row.expand(2, *row.shape[1:])
@@ -169,82 +170,38 @@ def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
 
 @dataclass(frozen=True, eq=False)
 class _Export:
-    """What PyTorch made of a module.
+    """What was read of a module, and whether rows are to be read one at a time."""
 
-    Attributes:
-        program: Its operations.
-        constants: Its weights, by name.
-        names: What the module calls them.
-        rows: The batch size that it was traced with; 0 if that is free.
-        per_row: Whether rows are to be read one at a time.
-        folds: Whether rows are folded into another dimension on the way.
-    """
-
-    program: Program
-    constants: Mapping[str, Tensor]
-    names: Mapping[str, str]
-    rows: int
-    per_row: bool
-    folds: bool = False
-
-    @classmethod
-    def of(cls, module: nn.Module, rows: Tensor, *, per_row: bool = False) -> _Export:
-        """Trace a module."""
-        traced = export_module(module, rows, one_row=per_row)
-        return cls.given(traced, per_row=per_row, own=True)
-
-    @classmethod
-    def given(
-        cls, exported: ExportedProgram, *, per_row: bool = False, own: bool = False
-    ) -> _Export:
-        """Read what was traced, here if it is our ``own``."""
-        rows = _fixed_rows(exported)
-        return cls(*read_exported(exported, own=own), rows, per_row, _folds(exported))
+    read: Read
+    per_row: bool = False
 
     @property
     def floating(self) -> torch.dtype:
         """The floating-point type of the weights; single precision without any."""
-        kinds = (each.dtype for each in self.constants.values() if each.is_floating_point())
+        kinds = (each.dtype for each in self.read.constants.values() if each.is_floating_point())
         return next(kinds, torch.float32)
 
     @property
     def has_rows(self) -> bool:
         """Whether the output of a batch of one has one row."""
-        shapes = {step.name: step.shape for step in self.program.steps}
-        return (shapes.get(self.program.output) or (1,))[:1] == (1,)
+        shapes = {step.name: step.shape for step in self.read.program.steps}
+        return (shapes.get(self.read.program.output) or (1,))[:1] == (1,)
 
     def traced(self, dtype: torch.dtype) -> Traced:
         """Simplify what was traced, and make a network of it."""
-        codes = read_categories(self.program, self.constants)
-        head, members = simplify(codes.program, self.constants, self.rows, per_row=self.per_row)
-        if self.folds and not self.per_row and any(map(_grows, members)):
+        own, constants, names, rows, folds = self.read
+        codes = read_categories(own, constants)
+        head, members = simplify(codes.program, constants, rows, per_row=self.per_row)
+        if folds and not self.per_row and any(map(_grows, members)):
             raise RowsMoved("growth is not followed where rows are folded into another dimension")
-        network = mixture(members, self.constants, head, dtype)
+        network = mixture(members, constants, head, dtype)
         if codes.counts:
             network = replace(network, columns=codes.columns)
-        program = one_row(self.program) if self.per_row else self.program
-        return Traced(network, program, self.constants, self.names, head, members)
+        program = one_row(own) if self.per_row else own
+        return Traced(network, program, constants, names, head, members)
 
 
 def _grows(member: Member) -> bool:
     """Whether slopes and intercepts are not enough for a member."""
     targets = (step.target for step in member.program.steps if not step.constant)
     return any(target in RULES and RULES[target].kind == "growth" for target in targets)
-
-
-def _folds(exported: ExportedProgram) -> bool:
-    """Whether a first dimension is a multiple of the number of rows."""
-    nodes = [node.meta.get("val") for node in exported.graph.nodes]
-    firsts = {str(each.shape[0]) for each in nodes if isinstance(each, Tensor) and each.ndim}
-    symbols = {first for first in firsts if not first.isdigit()}
-    return len(symbols) > 1
-
-
-def _fixed_rows(exported: ExportedProgram) -> int:
-    """The batch size that an exported program was traced with, 0 if it is free."""
-    inputs = set(exported.graph_signature.user_inputs)
-    for node in exported.graph.nodes:
-        if node.op == "placeholder" and node.name in inputs:
-            first = node.meta["val"].shape[0]
-            return first if isinstance(first, int) else 0
-    return 0

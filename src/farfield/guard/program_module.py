@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from farfield.graph.export import export_module, read_exported
 from farfield.graph.network import Network
 from farfield.graph.program import SIZE, Program
+from farfield.graph.recorded import read_steps
 from farfield.guard.penultimate import last_layer
 
 
@@ -88,8 +88,8 @@ def traced(module: nn.Module, example: Tensor) -> ProgramModule:
     """
     if isinstance(module, ProgramModule):
         return module
-    program, weights, _ = read_exported(export_module(module, example))
-    return ProgramModule(program, weights).eval()
+    read = read_steps(module, example)
+    return ProgramModule(read.program, read.constants).eval()
 
 
 def with_feature(module: ProgramModule) -> ProgramModule | None:

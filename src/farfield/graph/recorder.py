@@ -1,0 +1,344 @@
+"""What a module does to a batch, operation by operation, without computing anything.
+
+The module runs on a batch that has a shape and no numbers (PyTorch's ``meta`` device). Whatever it
+calls is written down before PyTorch takes it apart; what has no rule is taken apart here. Weights
+and tables are never read, so that a tensor with numbers in it is one of the model's own constants.
+What cannot be followed this way ends in :class:`RecordingError`, and ``torch.export`` has the
+word: it takes ten times as long and knows the rest.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import OpOverload, _set_mode_pre_dispatch, unset_mode_pre_dispatch
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.overrides import BaseTorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from farfield.graph.export import rounded
+from farfield.graph.plain_layers import apart
+from farfield.graph.program import CodePlace, Ref, Step
+
+aten = torch.ops.aten
+INPUT = "x"
+How = Callable[[OpOverload], Callable[..., Any] | None]
+PROXY = torch._C._TorchDispatchModeKey.PROXY
+META = torch.device("meta")
+TORCH = str(Path(torch.__file__).parent)
+CALL = "_call_impl"  # the frame of a module's call
+# What an operation may be given besides tensors.
+PLAIN = (int, float, bool, complex, str, torch.dtype, torch.layout, torch.memory_format, type(None))
+# Answers that shapes alone decide.
+ABOUT_SHAPES = frozenset(
+    (aten.sym_size.int, aten.sym_numel.default, aten.sym_stride.int, aten.is_same_size.default)
+)
+# Nothing comes of these.
+ASSERTIONS = frozenset((aten._assert_async.msg, aten._assert_async.default))
+
+
+class RecordingError(Exception):
+    """A module does something that is not followed here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What a module did to a batch.
+
+    Attributes:
+        steps: Its operations, in order, with the shapes they had.
+        output: The name of what it returned.
+        constants: Its tensors, by the names that steps give them.
+        names: What the module calls these; nothing where they are not registered.
+    """
+
+    steps: tuple[Step, ...]
+    output: str
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+
+
+def record(
+    module: nn.Module,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    how: How,
+) -> Recording:
+    """Run a module on a batch of the given shape, and write down what it does.
+
+    Args:
+        module: The module, in evaluation mode; it stays as it is.
+        shape: The shape of the batch.
+        dtype: The type of its numbers.
+        how: What an operation becomes, ``None`` where it stays whole.
+
+    Raises:
+        RecordingError: If that cannot be followed.
+    """
+    batch = torch.empty(shape, dtype=dtype, device=META)
+    recorder = _Recorder(module, batch, how)
+    with _as_it_was(module), _looked_at(), recorder:
+        result = module(batch)
+    if type(result) is not Tensor or not result.is_meta:
+        raise RecordingError("the result is not one tensor that the module computed")
+    return recorder.recording(recorder._known_as(result))
+
+
+class _Recorder(ProxyTorchDispatchMode):
+    """Sees every operation before PyTorch takes it apart, where torch.export's own tracer sits."""
+
+    def __init__(self, module: nn.Module, batch: Tensor, how: How) -> None:
+        TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
+        self._mode_key = PROXY
+        self.enter_stack = []
+        self.how = how
+        self.known = {id(batch): INPUT}
+        self.alive = [batch]  # what is known goes by its address
+        self.steps: list[Step] = []
+        self.counts = {INPUT: 0}
+        self.owned = _tensors_of(module)
+        self.paths = {id(part): path for path, part in module.named_modules()}
+        self.device = next((each.device for _, each in self.owned.values()), torch.device("cpu"))
+        self.constants: dict[str, Tensor] = {}
+        self.names: dict[str, str] = {}
+        self.shells: dict[int, Tensor] = {}
+
+    def recording(self, output: str) -> Recording:
+        """What was recorded and leads to the output."""
+        needed = {output}
+        steps: list[Step] = []
+        for step in reversed(self.steps):
+            if step.name in needed:
+                steps.append(step)
+                needed.update(step.refs())
+        kept = {name: tensor for name, tensor in self.constants.items() if name in needed}
+        names = {name: self.names[name] for name in kept}
+        return Recording(tuple(reversed(steps)), output, kept, names)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Follow one operation."""
+        if not isinstance(func, OpOverload) or func.namespace not in ("aten", "prims"):
+            raise RecordingError(f"{func} is not an ATen operation")
+        if torch.is_autocast_enabled("cpu"):
+            raise RecordingError("the module chooses precisions by itself")
+        args = self._bare(args)
+        given = {key: self._bare(each) for key, each in (kwargs or {}).items()}
+        if func is aten.lift_fresh.default:
+            func = aten.clone.default
+        if func._schema.is_mutable:
+            return self._in_place(func, args, given)
+        become = self.how(func)
+        if become is not None:
+            with self._again():
+                made = become(*args, **given)
+            if made is not NotImplemented:
+                return made
+        return self._write(func, args, given)
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        """Follow what an operation is made of."""
+        _set_mode_pre_dispatch(self)
+        try:
+            yield
+        finally:
+            unset_mode_pre_dispatch(PROXY)
+
+    def _in_place(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Tensor:
+        """Follow an operation that changes its first argument, which nothing else may look into."""
+        name, changed = func._schema.name.split("::")[1], args[0] if args else None
+        packet = getattr(aten, name[:-1], None) if name.endswith("_") else None
+        pure = getattr(packet, func._overloadname, None)
+        if not isinstance(changed, Tensor) or pure is None or pure._schema.is_mutable:
+            raise RecordingError(f"{func} changes a value")
+        before = self._known_as(changed)
+        sharing = self._sharing(changed)
+        own = before != INPUT and before not in self.constants
+        if not own or not all(_are_alike(changed, each) for each in sharing):
+            raise RecordingError(f"{func} changes a value that others look into")
+        with self._again():
+            made = pure(*args, **kwargs)
+        if made.shape != changed.shape or made.dtype != changed.dtype:
+            raise RecordingError(f"{func} changes a value to another kind")
+        self.known.update((id(each), self._known_as(made)) for each in sharing)
+        return changed
+
+    def _write(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Write an operation down, and find the shape of what it gives."""
+        step = Step(
+            self._name(func._schema.name.split("::")[1]),
+            func,
+            tuple(self._mention(each) for each in rounded(func, args)),
+            {key: self._mention(each) for key, each in kwargs.items()},
+            self._place(),
+        )
+        where = {"device": META} if _is_made_somewhere(func) else {}
+        with torch._C._DisablePythonDispatcher():
+            made = func(*args, **{**kwargs, **where})
+        if type(made) is Tensor:
+            self._keep(step, made)
+        elif isinstance(made, (tuple, list)) and all(type(each) is Tensor for each in made):
+            self.steps.append(replace(step, shape=tuple(made[0].shape)))
+            for place, part in enumerate(made):
+                name = self._name("getitem")
+                parts = (Ref(step.name), place)
+                self._keep(Step(name, operator.getitem, parts, source=step.source), part)
+        elif func not in ABOUT_SHAPES and func not in ASSERTIONS:
+            raise RecordingError(f"{func} gives {type(made).__name__}")
+        return made
+
+    def _keep(self, step: Step, made: Tensor) -> None:
+        """Write down where a tensor comes from, unless it was there before."""
+        if id(made) in self.known:
+            return
+        self.known[id(made)] = step.name
+        self.alive.append(made)
+        self.steps.extend(apart(replace(step, shape=tuple(made.shape))))
+
+    def _mention(self, given: Any) -> Any:
+        """What a step says of an argument: names for tensors."""
+        if isinstance(given, Tensor):
+            return Ref(self._known_as(given))
+        if isinstance(given, (list, tuple)):
+            return type(given)(map(self._mention, given))
+        if isinstance(given, torch.device):
+            return self.device if given == META else given
+        if not isinstance(given, PLAIN):
+            raise RecordingError(f"an operation is given a {type(given).__name__}")
+        return given
+
+    def _bare(self, given: Any) -> Any:
+        """The same argument without numbers in its tensors, on no real device."""
+        if isinstance(given, Tensor) and not given.is_meta:
+            if id(given) not in self.shells:
+                self._take_up(given)
+            return self.shells[id(given)]
+        if isinstance(given, (list, tuple)):
+            return type(given)(map(self._bare, given))
+        return META if isinstance(given, torch.device) else given
+
+    def _known_as(self, tensor: Tensor) -> str:
+        """The name of a tensor. What makes tensors may hand out a copy that is no other tensor."""
+        if id(tensor) not in self.known:
+            alike = [each for each in self._sharing(tensor) if _are_alike(tensor, each)]
+            if not alike:
+                raise RecordingError("an operation is given a tensor from elsewhere")
+            self.known[id(tensor)] = self.known[id(alike[0])]
+            self.alive.append(tensor)
+        return self.known[id(tensor)]
+
+    def _sharing(self, tensor: Tensor) -> list[Tensor]:
+        """Every tensor that looks into the same memory."""
+        store = tensor.untyped_storage()._cdata
+        return [each for each in self.alive if each.untyped_storage()._cdata == store]
+
+    def _take_up(self, tensor: Tensor) -> None:
+        """Name a tensor of the model's own. Numbers that it holds cannot come from the input."""
+        special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
+        if special or tensor.layout != torch.strided:
+            raise RecordingError("an operation is given a tensor of a kind of its own")
+        path = self.owned[id(tensor)][0] if id(tensor) in self.owned else ""
+        name = self._name("p_" + path.replace(".", "_") if path else "lifted_tensor")
+        self.constants[name], self.names[name] = tensor.detach(), path
+        shell = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+        self.shells[id(tensor)] = shell
+        self.known[id(shell)] = name
+        self.alive += [tensor, shell]
+
+    def _name(self, like: str) -> str:
+        """A name of its own."""
+        name = like
+        while name in self.counts:
+            self.counts[like] += 1
+            name = f"{like}_{self.counts[like]}"
+        self.counts[name] = 0
+        return name
+
+    def _place(self) -> CodePlace:
+        """The innermost module, and the last line of code that is not PyTorch's own."""
+        module = line = ""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code is not record.__code__:
+            file = frame.f_code.co_filename
+            if not file.startswith(TORCH) and file != __file__:
+                line = line or f"{Path(file).name}:{frame.f_lineno}"
+            elif frame.f_code.co_name == CALL and not module:
+                called = frame.f_locals.get("self")
+                path = self.paths.get(id(called), "") or "the model"
+                module = f"{path} ({type(called).__name__})"
+            frame = frame.f_back
+        return CodePlace(module, line)
+
+
+def _are_alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors in the same memory are the same."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
+
+
+@cache
+def _is_made_somewhere(func: OpOverload) -> bool:
+    """Whether an operation is told on which device to make its result."""
+    return any(each.name == "device" and each.kwarg_only for each in func._schema.arguments)
+
+
+def _tensors_of(module: nn.Module) -> dict[int, tuple[str, Tensor]]:
+    """Weights and buffers with their names, by their addresses.
+
+    Raises:
+        RecordingError: If a weight does not know its shape yet.
+    """
+    own: dict[int, tuple[str, Tensor]] = {}
+    for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(tensor, (UninitializedBuffer, UninitializedParameter)):
+            raise RecordingError(f"{path} has no shape yet")
+        own[id(tensor)] = path, tensor
+    return own
+
+
+@contextmanager
+def _looked_at() -> Iterator[None]:
+    """Show models that ask that they are looked at, as torch.export does: no fused operations."""
+    flags = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
+    torch.compiler._is_compiling_flag = torch.compiler._is_exporting_flag = True
+    try:
+        with enable_python_dispatcher(), torch.no_grad(), BaseTorchFunctionMode():
+            yield
+    finally:
+        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
+
+
+@contextmanager
+def _as_it_was(module: nn.Module) -> Iterator[None]:
+    """Undo what a module writes into itself, and into its lists and dictionaries."""
+    held = [
+        each
+        for part in module.modules()
+        for each in (part.__dict__, *part.__dict__.values())
+        if isinstance(each, (dict, list))
+    ]
+    before: list[Any] = [each.copy() for each in held]
+    try:
+        yield
+    finally:
+        for now, then in zip(held, before, strict=True):
+            if isinstance(now, list):
+                now[:] = then
+            elif now.keys() != then.keys() or any(now[key] is not then[key] for key in then):
+                now.clear()
+                now.update(then)

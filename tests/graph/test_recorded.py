@@ -1,0 +1,219 @@
+"""Modules read by watching them, beside what torch.export makes of them, and what falls to it."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import nn
+
+import farfield as ff
+from farfield.graph import recorded as watching
+from farfield.graph.export import export_module, read_exported
+from farfield.graph.program import Ref, forward
+from farfield.graph.recorded import read_steps, recorded
+from farfield.graph.recorder import RecordingError
+
+aten = torch.ops.aten
+# What is told its sizes; one that is free may be told in two ways.
+RESIZED = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
+
+
+class Whole(nn.Module):
+    """Nothing but operations that stay, folds of values in their order, and a dead end."""
+
+    def __init__(self):
+        super().__init__()
+        self.entry, self.norm, self.head = nn.Linear(4, 12), nn.BatchNorm1d(3), nn.Linear(8, 3)
+        self.wide, self.flat = nn.Conv1d(3, 3, 3, padding=1), nn.Conv2d(1, 1, (3, 1), bias=False)
+
+    def forward(self, x):
+        y = self.wide(self.norm(self.entry(x).view(-1, 3, 4)))
+        y = torch.cat([self.flat(y.unsqueeze(1)).view(-1, 1, 4), y.narrow(1, 1, 2)], 1).flatten(1)
+        first, second, _ = F.gelu(y).split(4, 1)
+        y = torch.cat([first.relu().flatten(1), second.clamp(-1.0, 2.0)], 1)
+        return self.head(F.dropout(y.reshape(x.shape[0], 2, -1), 0.5, self.training).flatten(1))
+
+
+class TakenApart(nn.Module):
+    """Operations that have a rule by another name, or whose parts have, and literals."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 8))
+        self.shift = torch.randn(4)  # not registered
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        x = x + self.attention(x[:, None], x[:, None], x[:, None], need_weights=False)[0][:, 0]
+        y = (x + self.shift).unflatten(1, (2, 2)).mT.flatten(1)
+        first, second = F.pad(y, (1, 1), value=0.5).chunk(2, 1)
+        y = F.pad(first + second[:, :1].expand_as(second), (0, 3)).relu()
+        y = y.view(-1, 2, 3).permute(0, 2, 1).contiguous().view(x.shape[0] * 2, 3)
+        y = F.hardshrink(y * torch.tensor([1.0, 2.0, 0.5])).view(x.shape[0], 6)
+        return F.pad(y, (1, 1)) @ self.weight.T + torch.zeros(x.shape[0], 1)
+
+
+class Written(nn.Module):
+    """Values that are changed where they are, and seen by no one else."""
+
+    def forward(self, x):
+        y = F.relu(x * 2.0, inplace=True)
+        total = torch.zeros(x.shape[0], 4, dtype=x.dtype)
+        total += y
+        return total.mul_(3.0)
+
+
+MODELS = {"whole": Whole, "apart": TakenApart, "written": Written}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    torch.manual_seed(0)
+    return MODELS[request.param]().eval()
+
+
+def told(program):
+    """Operations, shapes and places; how a number of rows is said does not matter."""
+    sizes = (aten.sym_size.int, aten.clone.default)
+    return [
+        (step.target, step.shape, step.source, numbers_of(step))
+        for step in program.steps
+        if step.target not in sizes and isinstance(step.target, torch._ops.OpOverload)
+    ]
+
+
+def numbers_of(step):
+    """All arguments but values and sizes."""
+    if step.target in RESIZED:
+        return None
+    return [each for each in step.args if not isinstance(each, Ref)]
+
+
+def test_they_do_what_torch_export_says(model):
+    x = torch.randn(4, 4)
+    seen, exported = recorded(model, x), read_exported(export_module(model, x))
+    assert seen.rows == exported.rows == 0
+    assert seen.folds == exported.folds
+    assert seen.program.width == exported.program.width
+    assert seen.program.output_shape == exported.program.output_shape
+    assert {*seen.names.values()} - {""} == {*dict(model.named_parameters())} | {
+        name for name, _ in model.named_buffers() if not name.endswith("tracked")
+    }
+    for rows in (torch.randn(count, 4) for count in (1, 2, 7)):
+        assert torch.equal(forward(seen.program, rows, seen.constants), model(rows))
+        assert torch.equal(forward(exported.program, rows, exported.constants), model(rows))
+
+
+def test_whole_operations_are_those_of_torch_export():
+    model, x = Whole().eval(), torch.zeros(2, 4)
+    exported = read_exported(export_module(model, x))
+    assert told(recorded(model, x).program) == told(exported.program)
+
+
+def test_one_row_is_read_as_it_is():
+    read = recorded(TakenApart(), torch.zeros(1, 4), one_row=True)
+    assert read.rows == 1
+    assert all(-1 not in step.shape for step in read.program.steps if step.shape)
+
+
+class Stored(nn.Module):
+    """Writes into itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.kept, self.count = nn.Linear(4, 3), [], 0
+
+    def forward(self, x):
+        self.count += 1
+        self.last = self.layer(x)
+        self.kept.append(self.last)
+        return self.last
+
+
+def test_a_module_stays_as_it_is():
+    model = Stored().train()
+    state = torch.random.get_rng_state()
+    recorded(model, torch.zeros(2, 4))
+    assert (model.count, model.kept, model.training) == (0, [], True)
+    assert not hasattr(model, "last")
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+class Does(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(4, 3), function
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, x):
+        return self.function(self.layer(x), self)
+
+
+def halves(y, _):
+    return y[: len(y) // 2].repeat(2, 1)
+
+
+def counts(y, self):
+    self.calls.add_(1.0)
+    return y + self.calls
+
+
+def views(y, _):
+    y[:, 0].relu_()
+    return y
+
+
+def in_halves(y, _):
+    with torch.autocast("cpu", torch.bfloat16):
+        return y @ torch.ones(3, 3)
+
+
+# What hangs on values, or is not the same in every batch: said by torch.export, or refused there.
+NOT_RECORDED = {
+    "a value": lambda y, _: y * float(y[0, 0]),
+    "values as a list": lambda y, _: y * max(max(row) for row in y.tolist()),
+    "values as an array": lambda y, _: torch.from_numpy(y.numpy() * 2),
+    "a branch": lambda y, _: y if bool((y > 0).all()) else -y,
+    "a branch of sizes": lambda y, _: y if len(y) > 100 else -y,
+    "half of the rows": halves,
+    "a mask": lambda y, _: y[y > 0].reshape(-1, 1),
+    "numbers by chance": lambda y, _: y * np.random.default_rng().normal(),
+    "arrays by chance": lambda y, _: y * torch.from_numpy(np.random.default_rng().normal(size=3)),
+    "its own buffer": counts,
+    "a part": views,
+    "half precision": in_halves,
+    "the input": lambda y, self: self.layer.weight,
+    "several": lambda y, _: (y, y),
+}
+
+
+@pytest.mark.parametrize("name", NOT_RECORDED)
+def test_what_is_not_followed_is_left_to_torch_export(name, monkeypatch):
+    model, x = Does(NOT_RECORDED[name]).eval(), torch.randn(4, 4)
+    with pytest.raises(RecordingError):
+        recorded(model, x)
+    assert torch.equal(model.calls, torch.zeros(3))
+    asked = []
+    monkeypatch.setattr(watching, "export_module", lambda *a, **k: asked.append(a))
+    monkeypatch.setattr(watching, "read_exported", lambda exported: "read")
+    assert read_steps(model, x) == "read"
+    assert len(asked) == 1
+
+
+def test_errors_of_a_module_are_said_by_torch_export():
+    with pytest.raises(ff.errors.CaptureError, match="the shape that forward"):
+        read_steps(nn.Linear(3, 2), torch.zeros(2, 4))
+
+
+def test_weights_without_a_shape_are_not_touched():
+    model = nn.LazyLinear(2)
+    with pytest.raises(RecordingError, match="no shape"):
+        recorded(model, torch.zeros(2, 4))
+    assert nn.parameter.is_lazy(model.weight)
+
+
+def test_places_name_the_module_and_the_line():
+    network = nn.Sequential(nn.Linear(4, 4), Does(lambda y, _: y.relu()))
+    *_, last = recorded(network, torch.zeros(2, 4)).program.steps
+    assert last.source.module == "1 (Does)"
+    assert last.source.line.startswith("test_recorded.py:")
