@@ -29,7 +29,7 @@ from torch.overrides import BaseTorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from farfield.graph.export import rounded
-from farfield.graph.plain_layers import apart
+from farfield.graph.plain_layers import CURVES, LINEAR, apart
 from farfield.graph.program import CodePlace, Ref, Step
 
 aten = torch.ops.aten
@@ -70,12 +70,7 @@ class Recording:
     names: Mapping[str, str]
 
 
-def record(
-    module: nn.Module,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    how: How,
-) -> Recording:
+def record(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, how: How) -> Recording:
     """Run a module on a batch of the given shape, and write down what it does.
 
     Args:
@@ -114,6 +109,11 @@ class _Recorder(ProxyTorchDispatchMode):
         self.constants: dict[str, Tensor] = {}
         self.names: dict[str, str] = {}
         self.shells: dict[int, Tensor] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here; to be told so takes PyTorch seconds of loading."""
+        return False
 
     def recording(self, output: str) -> Recording:
         """What was recorded and leads to the output."""
@@ -186,9 +186,11 @@ class _Recorder(ProxyTorchDispatchMode):
             {key: self._mention(each) for key, each in kwargs.items()},
             self._place(),
         )
-        where = {"device": META} if _is_made_somewhere(func) else {}
         with torch._C._DisablePythonDispatcher():
-            made = func(*args, **{**kwargs, **where})
+            made = _shaped(func, args)
+            if made is None:
+                where = {"device": META} if _is_made_somewhere(func) else {}
+                made = func(*args, **{**kwargs, **where})
         if type(made) is Tensor:
             self._keep(step, made)
         elif isinstance(made, (tuple, list)) and all(type(each) is Tensor for each in made):
@@ -284,11 +286,29 @@ class _Recorder(ProxyTorchDispatchMode):
         return CodePlace(module, line)
 
 
+def _shaped(func: OpOverload, args: Any) -> Tensor | None:
+    """What layers of plain networks give, which PyTorch loads its compiler to find out."""
+    x = args[0] if args else None
+    if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
+        return None
+    if func in CURVES and x.is_contiguous():
+        return torch.empty(x.shape, dtype=x.dtype, device=META)
+    if func is not LINEAR or {each.dtype for each in args[1:] if each is not None} != {x.dtype}:
+        return None
+    weight = args[1]
+    if weight.ndim != 2 or x.ndim < 1 or x.shape[-1] != weight.shape[1]:
+        return None
+    return torch.empty((*x.shape[:-1], len(weight)), dtype=x.dtype, device=META)
+
+
 def _are_alike(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors in the same memory are the same."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
+
+    def read(tensor: Tensor) -> tuple[Any, ...]:
+        marks = tensor.is_conj(), tensor.is_neg()
+        return tensor.shape, tensor.dtype, tensor.stride(), tensor.storage_offset(), marks
+
+    return read(one) == read(other)
 
 
 @cache
