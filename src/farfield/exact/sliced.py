@@ -87,6 +87,10 @@ class SlicedDomain(BoundedDomain):
         self.count = 0
         self.lost = torch.zeros(rays, dtype=torch.int64, device=like.device)
         self.doubt = like.new_zeros(rays)
+        self.begin(like)
+
+    def begin(self, like: Tensor) -> None:
+        """Prepare what walks of one kind note besides; numbers are made like those given."""
 
     @property
     def most_floats(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import BoundedGerm, Magnitudes
+from farfield.exact.bounded import BoundedGerm
 from farfield.exact.germ import Germ
 from farfield.exact.matrix import ExactBudget
 from farfield.exact.residues import (
@@ -27,7 +27,6 @@ from farfield.exact.residues import (
 )
 from farfield.exact.sliced import SlicedDomain
 from farfield.exact.sliced_germ import collapsed, zeroed
-from farfield.exact.slices import SlicedWeight
 from farfield.graph.network import Network
 from farfield.graph.program import Program, walk
 from farfield.graph.rules import Affine
@@ -44,16 +43,9 @@ class TieDomain(SlicedDomain):
         terms: The most products that are summed anywhere.
     """
 
-    def __init__(
-        self,
-        rays: int,
-        like: Tensor,
-        magnitudes: Magnitudes,
-        slices: int,
-        weights: dict[int, SlicedWeight],
-        budget: ExactBudget,
-    ) -> None:
-        super().__init__(rays, like, magnitudes, slices, weights, budget)
+    def begin(self, like: Tensor) -> None:
+        """Nothing is assumed yet."""
+        super().begin(like)
         self.assumed: list[Assumed] = []
         self.terms = 1
         self._sizes: list[float] = []

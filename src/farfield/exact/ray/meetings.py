@@ -20,8 +20,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import BoundedGerm, Magnitudes
-from farfield.exact.matrix import ExactBudget
+from farfield.exact.bounded import BoundedGerm
 from farfield.exact.ray.place_domain import UNITS, PlaceDomain
 from farfield.exact.residues import (
     Assumed,
@@ -32,7 +31,6 @@ from farfield.exact.residues import (
     finest_bits,
     proven_zero,
 )
-from farfield.exact.slices import SlicedWeight
 from farfield.exact.ties import WITHIN, TieDomain
 from farfield.graph.program import Program, walk
 
@@ -50,17 +48,10 @@ class MeetingDomain(TieDomain, PlaceDomain):
         starts: The first event of each decision.
     """
 
-    def __init__(
-        self,
-        places: int,
-        like: Tensor,
-        magnitudes: Magnitudes,
-        slices: int,
-        weights: dict[int, SlicedWeight],
-        budget: ExactBudget,
-    ) -> None:
-        super().__init__(places, like, magnitudes, slices, weights, budget)
-        self.soonest = like.new_full((places,), torch.inf)
+    def begin(self, like: Tensor) -> None:
+        """Nothing changes yet."""
+        super().begin(like)
+        self.soonest = like.new_full((self.rays,), torch.inf)
         self.together = torch.zeros_like(self.certain)
         self.size = 0.0
         self.starts: list[int] = []

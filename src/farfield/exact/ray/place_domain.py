@@ -17,11 +17,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from farfield.exact.bounded import BoundedGerm, Magnitudes
+from farfield.exact.bounded import BoundedGerm
 from farfield.exact.leads import SLACK
-from farfield.exact.matrix import ExactBudget
 from farfield.exact.sliced import SlicedDomain
-from farfield.exact.slices import SlicedWeight
 
 # Cover the rounding of a few sums and quotients.
 BELOW, ABOVE = 1 - 2.0**-49, 1 + 2.0**-49
@@ -49,16 +47,10 @@ class PlaceDomain(SlicedDomain):
     caution: float = 1.0
     strict: bool = False
 
-    def __init__(
-        self,
-        places: int,
-        like: Tensor,
-        magnitudes: Magnitudes,
-        slices: int,
-        weights: dict[int, SlicedWeight],
-        budget: ExactBudget,
-    ) -> None:
-        super().__init__(places, like, magnitudes, slices, weights, budget)
+    def begin(self, like: Tensor) -> None:
+        """Nothing changes yet, and nothing differs."""
+        super().begin(like)
+        places = self.rays
         self.next_low = like.new_full((places,), torch.inf)
         self.next_high = like.new_full((places,), torch.inf)
         self.next_event = torch.full((places,), -1, dtype=torch.int64, device=like.device)
