@@ -56,6 +56,8 @@ class Adam:
     # Members with fewer parameters are small: torch's own limit for splitting an operation. How
     # many members there are does not count, so that a member is trained as if it were alone.
     SMALL = 1 << 15
+    # Far too small to be seen beside epsilon; roots of zero, of units that never fire, are slow.
+    TINY = 1e-37
 
     def __init__(self, parameters: Parameters) -> None:
         self._fused = len(parameters.values) // parameters.shapes[0][0] >= self.SMALL
@@ -97,7 +99,8 @@ class Adam:
         square.mul_(self.SECOND).addcmul_(gradient, gradient, value=1 - self.SECOND)
         # Both moments start at zero; what corrects the second one is taken out of the root.
         second = (1 - self.SECOND**steps) ** 0.5
-        spread = torch.sqrt(square, out=self._spread).add_(self.EPSILON * second)
+        spread = torch.clamp_min(square, self.TINY, out=self._spread)
+        spread.sqrt_().add_(self.EPSILON * second)
         rate = learning_rate * second / (1 - self.FIRST**steps)
         self._values[0].addcdiv_(mean, spread, value=-rate)
 
