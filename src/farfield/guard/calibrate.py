@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 SHARES = (0.995, 0.998, 0.999, 0.9995, 1.0)
 # d is 1 where a score exceeds its threshold by so many times what that is above the usual score.
 STEEPS = tuple(2.0 ** (step / 4) for step in range(-4, 17))
+FIRST, ONCE = STEEPS[0], np.ones(1)
 # Nats per row that new rows may lose on average, with this confidence.
 BUDGET, LEVEL = 2e-3, 0.975
 # What a row outside loses is told from at least so many rows, moved out by so many scales.
@@ -36,6 +37,8 @@ ALIKE = 0.001
 LEAST_GAIN = 0.005
 # Rows that synthetic ones are told from: at most so many.
 MOST_RANKED = 4000
+# Numbers that are looked at together.
+MOST_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Ranked:
         return found
 
     def levels(
-        self, floors: Sequence[float], keep: float, stretch: float = 1.0, steep: float = STEEPS[0]
+        self, floors: Sequence[float], keep: float, stretch: float = 1.0, steep: float = FIRST
     ) -> Levels:
         """Thresholds under which a new row is inside of all views with probability ``keep``.
 
@@ -141,7 +144,7 @@ class Ranked:
         thresholds = self.usual + stretch * (thresholds - self.usual)
         # Room for the rounding of another batch size: the row that sets a threshold is inside.
         thresholds = thresholds + 1e-9 * (1.0 + np.abs(thresholds))
-        least = np.multiply(floors, steep / STEEPS[0])
+        least = np.multiply(floors, steep / FIRST)
         return Levels(thresholds, np.maximum(steep * (thresholds - self.usual), least), share)
 
 
@@ -187,8 +190,8 @@ class Judge:
         hot: Floats = 1.0 + np.square(np.maximum(own.distances(scores), 0.0) / self.unit)
         return hot
 
-    def lost(self, own: Levels, outside: Outside) -> float:
-        """Nats that a new row may lose on average.
+    def lost(self, own: Levels, outside: Outside, wider: Floats = ONCE) -> Floats:
+        """Nats that a new row may lose on average, ``(widths,)``.
 
         The share of rows outside, at the upper end of its interval, times what a row outside
         loses, told from rows that are moved out until there are enough. What rows gain that the
@@ -197,13 +200,21 @@ class Judge:
         Args:
             own: Thresholds.
             outside: What is outside of them.
+            wider: Factors of all widths.
         """
+        found = np.zeros(len(wider))
         if self.p is None or not len(outside.places):
-            return 0.0
+            return found
+        p = self.p[outside.places]
         labels = None if self.labels is None else self.labels[outside.places]
-        hot = self.temperatures(own, outside.scores)
-        change = likelihood_lost(self.p[outside.places], labels, hot)
-        return outside.share * float(np.maximum(change, 0.0).mean())
+        above = self.temperatures(own, outside.scores) - 1.0
+        step = max(1, MOST_NUMBERS // p.size)
+        for start in range(0, len(wider), step):
+            some = slice(start, start + step)
+            hot = 1.0 + above / np.square(wider[some])[:, None]
+            change = likelihood_lost(p, labels, hot)
+            found[some] = outside.share * np.maximum(change, 0.0).mean(axis=1)
+        return found
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
@@ -263,22 +274,23 @@ def _enough(
     judge: Judge, views: Sequence[int], least: Sequence[float], keep: float, stretch: float
 ) -> tuple[Levels, float]:
     ranked = Ranked.of(judge.scores[:, views])
-    found: list[tuple[Levels, float, float]] = []
+    found: list[tuple[float, float, float, float]] = []
     for share in (keep, *(each for each in SHARES if each > keep)):
         steepest = ranked.levels(least, share, stretch)
-        outside, look = ranked.outside(steepest.thresholds), None
-        for steep in STEEPS:
-            own = ranked.levels(least, share, stretch, steep)
-            lost = judge.lost(own, outside)
-            if lost <= BUDGET:
-                look = look or judge.look(steepest, views)
-                found.append((own, look.noticed(steep / STEEPS[0]), lost))
+        lost = judge.lost(steepest, ranked.outside(steepest.thresholds), np.array(STEEPS) / FIRST)
+        cheap = np.flatnonzero(lost <= BUDGET)
+        look = judge.look(steepest, views) if len(cheap) else None
+        for steep, cost in zip(np.array(STEEPS)[cheap], lost[cheap], strict=True):
+            noticed = 0.0 if look is None else look.noticed(steep / FIRST)
+            found.append((share, steep, noticed, cost))
     if not found:
         # The last is the widest set, and the one that costs least.
+        own = ranked.levels(least, share, stretch, STEEPS[-1])
         return own, judge.noticed(own, views)
-    most = max(noticed for _, noticed, _ in found)
-    alike = [each for each in found if each[1] >= most - ALIKE]
-    return min(alike, key=lambda each: each[2])[0], most
+    most = max(noticed for _, _, noticed, _ in found)
+    alike = [each for each in found if each[2] >= most - ALIKE]
+    share, steep, *_ = min(alike, key=lambda each: each[3])
+    return ranked.levels(least, share, stretch, steep), most
 
 
 def choose_views(
@@ -306,19 +318,20 @@ def choose_views(
 
 
 def likelihood_lost(p: Floats, labels: NDArray[np.int64] | None, hot: Floats) -> Floats:
-    """How many nats each row loses when it is mixed at a temperature, ``(rows,)``.
+    """How many nats each row loses when it is mixed at a temperature, ``(..., rows)``.
 
     Args:
         p: ``(rows, classes)``.
         labels: ``(rows,)`` classes; without them the model's own probabilities count.
-        hot: ``(rows,)`` temperatures.
+        hot: ``(..., rows)`` temperatures.
     """
     share, tiny = 1.0 / p.shape[1], 1e-12
     p = np.where(np.isfinite(p).all(axis=1, keepdims=True), p, share)
-    mixed = share + (p - share) / hot[:, None]
+    weights = p if labels is None else np.ones((len(p), 1))
+    p = p if labels is None else p[np.arange(len(p)), labels][:, None]
+    mixed = share + (p - share) / hot[..., None]
     change = np.log(np.maximum(p, tiny)) - np.log(np.maximum(mixed, tiny))
-    weights = p if labels is None else np.eye(p.shape[1])[labels]
-    lost: Floats = (weights * change).sum(axis=1)
+    lost: Floats = (weights * change).sum(axis=-1)
     return lost
 
 

@@ -63,7 +63,6 @@ class Maker:
     seed: int
     watch: Onlooker | None = None
 
-    @alone()
     def fit(self, rows: Floats, known: Described | None = None) -> Covered:
         """Fit all views; none of them is calibrated.
 

@@ -19,7 +19,7 @@ from farfield.estimate import clopper_pearson
 from farfield.guard.calibrate import STEEPS, Judge, Levels, Ranked, choose_views, enough
 from farfield.guard.certificate import Certificate, Coverage, ViewLevel
 from farfield.guard.covered import Covered, least_temperature
-from farfield.guard.fit import BATCH, Maker, divide, most_rows, over, scores
+from farfield.guard.fit import BATCH, Maker, alone, divide, most_rows, over, scores
 from farfield.guard.synthetic import Synthetic, synthetic_neighbours
 from farfield.guard.verify import NEW_OUTSIDE, said_of_new
 from farfield.guard.views.balls import Balls
@@ -177,6 +177,7 @@ def _features(maker: Maker, rows: Floats) -> Floats | None:
     return None if maker.watch is None else maker.watch.know(rows).features
 
 
+@alone()
 def _cross_fit(
     maker: Maker, rows: Floats, known: Described | None
 ) -> tuple[Floats, NDArray[np.intp], Synthetic, Covered]:
