@@ -8,6 +8,7 @@ else differs (a branch that hangs on the number of rows, a number drawn at rando
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -24,7 +25,6 @@ from farfield.graph.export import (
     export_module,
     kept_whole,
     module_dtype,
-    quiet_export,
     read_exported,
 )
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
@@ -63,7 +63,8 @@ def recorded(module: nn.Module, example: Tensor, *, one_row: bool = False) -> Re
     dtype = module_dtype(module, example.dtype)
     shape = tuple(example.shape[1:])
     try:
-        with evaluation_mode(module), quiet_export():
+        with evaluation_mode(module), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             made = [
                 record(module, (rows, *shape), dtype, _becomes)
                 for rows in ((1,) if one_row else (FEW, MANY))
