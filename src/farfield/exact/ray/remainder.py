@@ -132,11 +132,16 @@ class Remainder:
         own, opened = bend._of_units(units, row), pick(opened)
         start, stop = pick(ends)
         moved = torch.zeros_like(start) if shift is None else pick(shift)
-        steep = self._steepest(own, pick(base), pick(bounds[0]), pick(bounds[1]))
+        low, high, away = pick(bounds[0]), pick(bounds[1]), pick(radius)
+        steep = self._steepest(own, pick(base), low, high)
+        middle, bound = _beside(own, (start, stop), (low, high), away, pick(base))
+        aside = opened & (bound < steep * away)
+        bound = torch.where(aside, bound, steep * away)
         noise = ROUNDING * (1 + steep + pick(base).abs())
-        noise = noise * (start.abs() + stop.abs() + moved.abs())
-        bound = steep * pick(radius) + torch.where(opened, noise, 0.0)
+        noise = noise * (start.abs() + stop.abs() + moved.abs() + away)
+        bound = bound + torch.where(opened, noise, 0.0)
         effects = effects[:, units]
+        self._value = self._value + torch.where(aside, middle, 0.0) @ effects.T
         self._left.append((effects, bound))
         self._tents(own, start, stop, (pick(slope), moved, opened), effects)
 
@@ -235,6 +240,34 @@ class Remainder:
         taken = torch.cat([zero, zero, (bent * place[1:-1, None]).cumsum(dim=0)])
         values = self._value[window] + place[:, None] * (self._growth[window] + growth) - taken
         return Course(place, values)
+
+
+def _beside(
+    own: Bend, ends: tuple[Tensor, Tensor], bounds: tuple[Tensor, Tensor], away: Tensor, base: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Enclose what a slope misses beside the tent, for units whose chords meet no kink.
+
+    The function is then ``a x + b`` on the chord, and for ``x = chord + r`` what is missed is
+    ``f(x) - a x - b``, which is nowhere but behind a kink, plus ``(a - base) r``.
+
+    Returns:
+        The middle, and the largest distance from it; infinite where chords meet a kink.
+    """
+    start, stop = (
+        [(end > limit) | ((end == limit) & (other > limit)) for limit in own.thresholds]
+        for end, other in (ends, ends[::-1])
+    )
+    factor, offset = own._pieces(start)
+    meets = torch.zeros_like(away, dtype=torch.bool)
+    for first, last in zip(start, stop, strict=True):
+        meets |= first != last
+    low, high = bounds
+    places = torch.stack([low, high, *(limit.clamp(low, high) for limit in own.thresholds)])
+    over = own._pieces([places > limit for limit in own.thresholds])
+    missed = places * (over[0] - factor) + (over[1] - offset)
+    least, most = missed.amin(dim=0), missed.amax(dim=0)
+    bound = (most - least) / 2 + (factor - base).abs() * away
+    return (least + most) / 2, torch.where(meets, torch.inf, bound)
 
 
 def _columns(marked: Tensor) -> Tensor:
