@@ -22,8 +22,48 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from farfield.exact.ray.composed import Composed
 from farfield.exact.ray.locality import Locality
 from farfield.exact.ray.waves import SLACK, Waves, joined
+
+# Covers what a box loses when something small is added to it a few times.
+LOST = 2.0**-20
+
+
+@dataclass(frozen=True, eq=False)
+class Echo:
+    """Where a box came from: part of it is a signed image of the box before a convolution.
+
+    The remainder is ``slope * A r + q``, with ``|r| <= source``, ``|slope * A r| <= part`` and
+    ``|q| <= box - part + lost``.
+
+    Attributes:
+        pair: The convolution, and the one that comes next.
+        source: ``(windows, *row)`` the box before it.
+        image: ``(windows, *row)`` a bound on ``|A| source``.
+        lost: ``(windows, 1, *pixels)`` what rounding lost at most on the way.
+        slope: ``(windows, *row)`` what the function in between multiplied by; ``None`` before it.
+        part: ``(windows, *row)`` the part of the box.
+    """
+
+    pair: Composed
+    source: Tensor
+    image: Tensor
+    lost: Tensor
+    part: Tensor
+    slope: Tensor | None = None
+
+    def times(self, slope: Tensor) -> Echo | None:
+        """Multiply by the slopes of a function; a second one is not followed."""
+        if self.slope is not None:
+            return None
+        steep = slope.abs()
+        lost = self.lost * float(steep.amax())
+        return replace(self, slope=slope, part=self.part * steep, lost=lost)
+
+    def rest(self, box: Tensor) -> Tensor:
+        """A bound on what is no image: of a box that was rounded a few times on the way."""
+        return ((box - self.part).clamp(min=0.0) + LOST * box + self.lost) * SLACK
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +76,7 @@ class Enclosure:
         old: Waves that are kept as whole rows.
         young: Waves that are kept as patches.
         total: ``(windows, *row)`` a bound on the sums of the waves' sizes, if one is known.
+        echo: What part of the box is an image of an earlier one, if that is known.
     """
 
     chord: Tensor
@@ -43,6 +84,7 @@ class Enclosure:
     old: Waves
     young: Waves | None = None
     total: Tensor | None = None
+    echo: Echo | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -109,7 +151,7 @@ class Enclosure:
             else:
                 groups.append(waves)
         young = groups[1] if len(groups) > 1 else None
-        return grown(Enclosure(self.chord, box, groups[0], young))
+        return grown(Enclosure(self.chord, box, groups[0], young, echo=self.echo))
 
 
 def grown(value: Enclosure) -> Enclosure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 from farfield.exact.bounded import gamma
 from farfield.exact.piecewise import OnlyPieces
 from farfield.exact.ray.bend import Bend
-from farfield.exact.ray.enclosure import Enclosure, grown, sorted_alike
+from farfield.exact.ray.composed import Composed
+from farfield.exact.ray.enclosure import Echo, Enclosure, grown, sorted_alike
 from farfield.exact.ray.locality import Framed, Locality, Pointwise
 from farfield.exact.ray.remainder import Adjoint, Remainder
 from farfield.exact.ray.waves import SLACK, Waves, aligned, joined
@@ -49,10 +50,13 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         waves: How many waves there were so far.
         kinks: ``(windows,)`` how many units met a kink so far.
         products: How many products of weights and values were formed so far.
+        pairs: Pairs of convolutions that boxes go through at once, by the ``id`` of the weights of
+            the first.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.pairs: Mapping[int, Composed] = {}
         self.products = 0.0
         self.reference: Adjoint | None = None
         self._bends: dict[Pieces, Bend] = {}
@@ -116,16 +120,50 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
             box = act(magnitude, [value.box for value in values], sizes)
             return grown(Enclosure(chord, box, old, young, known))
         g, g32 = gamma(terms), gamma32(terms)
-        inputs = [
-            (value.box + g32 * mass + _single(g * value.size)) * SLACK
-            for value, mass in zip(values, masses, strict=True)
+        boxes, composed = [value.box for value in values], None
+        if len(values) == 1:
+            boxes[0], composed = self._compose(operation, values[0])
+        noise = [
+            g32 * mass + _single(g * value.size) for value, mass in zip(values, masses, strict=True)
         ]
+        inputs = [(box + own) * SLACK for box, own in zip(boxes, noise, strict=True)]
         box = act(magnitude, inputs, sizes) * (SLACK + 2 * g32)
-        result = Enclosure(chord, box, old, young, known)
+        echo = self._echo(operation, boxes[0], noise[0], box) if len(values) == 1 else None
+        if composed is not None:
+            box = (box + composed) * SLACK
+        result = Enclosure(chord, box, old, young, known, echo)
         if operation.offset is not None:
             result = replace(result, chord=chord + operation.offset)
             result = replace(result, box=result.box + _single(g * result.size))
         return grown(result)
+
+    def _compose(self, operation: Affine, value: Enclosure) -> tuple[Tensor, Tensor | None]:
+        """Take the image of an earlier box out of a box, and through two convolutions at once.
+
+        Returns:
+            What is left of the box, and a bound on what was taken out, behind both.
+        """
+        echo = value.echo
+        if echo is None or echo.slope is None or not operation.weights:
+            return value.box, None
+        pair, slope = echo.pair, echo.slope
+        if operation.weights[0] is not pair.weights[1]:
+            return value.box, None
+        self.products += pair.follow(slope[len(slope) // 2]) + pair.entries * self.windows
+        # Slopes differ from those of the pair, whose entries are rounded, and may underflow.
+        apart = (slope - pair.slopes).abs() + gamma32(pair.additions)
+        box = (echo.rest(value.box) + apart * echo.image) * SLACK
+        composed = pair.size(echo.source) * (SLACK + 2 * gamma32(pair.terms))
+        return box, composed + UNDERFLOW * pair.terms * (1 + _most(echo.source))
+
+    def _echo(self, operation: Affine, source: Tensor, noise: Tensor, image: Tensor) -> Echo | None:
+        """Remember a box before the first of two convolutions, and what rounding adds to it."""
+        weights = operation.weights
+        pair = self.pairs.get(id(weights[0])) if weights else None
+        if pair is None:
+            return None
+        norm = float(self.single(weights[0])[1].double().flatten(1).sum(dim=1).amax())
+        return Echo(pair, source, image, pair.nearby(noise) * (norm * SLACK), image)
 
     def _carry(
         self,
@@ -199,7 +237,9 @@ class EnclosureDomain(OnlyPieces[Enclosure]):
         groups = [waves.times(factor) for waves in value.groups]
         total = value.mass * steep * SLACK
         young = groups[1] if len(groups) > 1 else None
-        return self._birth(Enclosure(ends.flatten(0, 1), box, groups[0], young, total), reach)
+        echo = None if value.echo is None else value.echo.times(factor)
+        result = Enclosure(ends.flatten(0, 1), box, groups[0], young, total, echo)
+        return self._birth(result, reach)
 
     def largest(
         self, candidates: Sequence[Enclosure], sign: int = 1, places: Places | None = None

@@ -243,7 +243,11 @@ class Remainder:
 
 
 def _beside(
-    own: Bend, ends: tuple[Tensor, Tensor], bounds: tuple[Tensor, Tensor], away: Tensor, base: Tensor
+    own: Bend,
+    ends: tuple[Tensor, Tensor],
+    bounds: tuple[Tensor, Tensor],
+    away: Tensor,
+    base: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Enclose what a slope misses beside the tent, for units whose chords meet no kink.
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from farfield.exact.piecewise import OnlyPieces
+from farfield.exact.ray.composed import Composed
 from farfield.exact.ray.enclosure_domain import EnclosureDomain, act
 from farfield.graph.program import Program, Step, walk
 from farfield.graph.rules import (
@@ -30,9 +31,19 @@ TROUBLE = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Size:
-    """Sizes ``(1, *row)`` that remember where they came from."""
+    """Sizes ``(1, *row)`` that remember where they came from.
+
+    Attributes:
+        tensor: The sizes.
+        fresh: What was added since the first of two convolutions that sizes go through at once.
+        source: The sizes before it.
+        pair: The two.
+    """
 
     tensor: Tensor
+    fresh: Tensor | None = None
+    source: Tensor | None = None
+    pair: Composed | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -61,13 +72,22 @@ class SizeDomain(OnlyPieces[Size]):
         """Multiply by the sizes of the weights."""
         magnitude = operation.magnitude or operation.function
         sizes = [self.window.single(weight)[1] for weight in operation.weights]
-        return Size(act(magnitude, [value.tensor for value in values], sizes))
+        first = values[0]
+        if first.pair is not None and first.fresh is not None and first.source is not None:
+            return Size(first.pair.size(first.source) + act(magnitude, [first.fresh], sizes))
+        result = act(magnitude, [value.tensor for value in values], sizes)
+        pair = self.window.pairs.get(id(operation.weights[0])) if sizes else None
+        if pair is None or not pair.additions:
+            return Size(result)
+        fresh = torch.zeros_like(result, requires_grad=True)
+        return Size(result + fresh, fresh, first.tensor, pair)
 
     def piecewise(self, value: Size, _: Pieces) -> Size:
         """Multiply by the slopes of the window; note how much closer units come to a kink."""
         slope, close = next(self.slopes)
         self.trouble = self.trouble + (value.tensor * close).mean()
-        return Size(value.tensor * slope)
+        fresh = None if value.fresh is None else value.fresh * slope
+        return Size(value.tensor * slope, fresh, value.source, value.pair)
 
     def largest(
         self, candidates: Sequence[Size], sign: int = 1, places: Places | None = None
@@ -97,8 +117,9 @@ def sensitivity(
 
     def look(step: Step, value: Any) -> None:
         if isinstance(value, Size) and value.tensor.requires_grad:
-            value.tensor.retain_grad()
-            seen[step.name] = value.tensor
+            own = value.tensor if value.fresh is None else value.fresh
+            own.retain_grad()
+            seen[step.name] = own
 
     with torch.enable_grad():
         domain = SizeDomain(window)

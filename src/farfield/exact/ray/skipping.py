@@ -32,7 +32,7 @@ BOXED = 0.7
 # What share of the distance is aimed at by how far the guide is trusted,
 TARGET = 0.45
 # if waves are then this many times as dear as the chords and boxes of their windows.
-BALANCE = 1.5
+BALANCE = 0.8
 # If windows have to be so short that fewer units meet a kink in each, pieces are followed instead,
 FEW = 6
 # about as many as this at a time.
@@ -189,7 +189,7 @@ class Skipper:
         logits = self.walk.enclose(torch.cat([points[:-1], points[1:]]), tolerance, size)
         passes = (self.walk.domain.products - before) / self.walk.once / (len(edges) - 1)
         # Beside the waves there are two ends of a chord, and a box.
-        self._dear = passes / 3 - 1
+        self._dear = passes / (3 + self.walk.composed() / self.walk.once) - 1
         return *self._margins(logits), self.walk.domain.kinks
 
     def _margins(self, logits: Enclosure) -> tuple[Tensor, Tensor]:

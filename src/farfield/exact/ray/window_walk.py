@@ -13,6 +13,7 @@ from torch import Tensor
 from farfield.exact.piecewise import free_rows
 from farfield.exact.ray.adjoint import adjoint
 from farfield.exact.ray.bend import Bend
+from farfield.exact.ray.composed import composed_pairs
 from farfield.exact.ray.enclosure import Enclosure
 from farfield.exact.ray.enclosure_domain import EnclosureDomain
 from farfield.exact.ray.folding import fold_scales
@@ -56,6 +57,7 @@ class WindowWalk:
         self.reference: Adjoint | None = None
         self.outputs = math.prod(self.program.output_shape)
         self.once = self._measure()
+        self.domain.pairs = composed_pairs(self.program, self.constants)
 
     def _varying(self) -> list[Any]:
         return [step for step in self.program.steps if not step.constant]
@@ -103,12 +105,16 @@ class WindowWalk:
         row = torch.Size(self.program.input_shape)
         self.weights = sensitivity(self.program, self.constants, self.domain, row)
         # A gradient is worth two forward passes, after one.
-        self.domain.products += 3 * self.once
+        self.domain.products += 3 * (self.once + self.composed())
         if self.outputs <= MOST_OUTPUTS:
             sites, clipped = self.domain.sites, self.clip is not None
             self.reference = adjoint(self.program, self.constants, sites, clipped=clipped)
             # For each output a forward pass, and one back to the input alone; and one of sizes.
             self.domain.products += (2 * self.outputs + 1) * self.once
+
+    def composed(self) -> float:
+        """How many products pairs of convolutions form that a box goes through at once."""
+        return float(sum(p.entries for p in self.domain.pairs.values() if p.additions))
 
     def _measure(self) -> float:
         """How many products of weights and values one forward pass forms."""
@@ -182,7 +188,7 @@ class WindowWalk:
         core, rest = young.core(torch.stack([place // across, place % across], dim=1), side)
         self.domain.allowance = allowance - price
         box = (value.box + rest.mass(self.domain.windows)) * SLACK
-        return Enclosure(value.chord, box, value.old, core), kept
+        return Enclosure(value.chord, box, value.old, core, echo=value.echo), kept
 
     def _shake(self, values: dict[str, Any], names: Any) -> None:
         """Turn the box before the last layer into waves: what all logits share then cancels."""
