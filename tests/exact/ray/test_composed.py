@@ -123,6 +123,33 @@ def test_pairs_are_found_where_nobody_else_looks():
     assert count([shared, nn.ReLU(), shared]) == 0
 
 
+class Residual(nn.Module):
+    """A unit with a frame of its own, a norm that is folded, and a shortcut."""
+
+    def __init__(self, stride):
+        super().__init__()
+        self.first = nn.Conv2d(4, 4, 3, stride, bias=False)
+        self.norm = nn.BatchNorm2d(4)
+        self.second = nn.Conv2d(4, 4, 3, padding=1)
+        self.stride = stride
+
+    def forward(self, x):
+        active = F.relu(x)
+        edge = (0, 1, 0, 1) if self.stride == 2 else (1, 1, 1, 1)
+        branch = self.second(F.relu(self.norm(self.first(F.pad(active, edge)))))
+        return branch + (F.avg_pool2d(active, 2) if self.stride == 2 else x)
+
+
+def residual_units(seed):
+    torch.manual_seed(seed)
+    return [nn.Conv2d(2, 4, 3, padding=1), Residual(1), Residual(2), Residual(1), nn.ReLU()]
+
+
+def test_units_of_residual_networks_are_pairs():
+    walk = window_walk(network_of(residual_units(0)))
+    assert len(walk.domain.pairs) == 3
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.LeakyReLU])
 def test_boxes_hold_all_that_signs_can_do(seed, activation):
@@ -164,7 +191,8 @@ def _boxed(value, box):
     tolerance=st.sampled_from([0.0, 0.01, 1e9]),
 )
 def test_networks_are_enclosed_on_dense_grids(seed, width, tolerance):
-    network = network_of(three_convolutions(seed % 7))
+    layers = residual_units if seed % 2 else three_convolutions
+    network = network_of(layers(seed % 7))
     walk = window_walk(network)
     generator = torch.Generator().manual_seed(seed)
     origin, direction = torch.randn(2, 1, 2, 8, 8, generator=generator, dtype=torch.float64)

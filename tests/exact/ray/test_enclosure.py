@@ -15,6 +15,7 @@ from farfield.exact.ray.bend import Bend
 from farfield.exact.ray.enclosure import Enclosure
 from farfield.exact.ray.enclosure_domain import EnclosureDomain
 from farfield.exact.ray.line import walks
+from farfield.exact.ray.remainder import _beside
 from farfield.exact.ray.window_walk import WindowWalk
 from farfield.graph.activations import RELU
 from farfield.graph.rules import RULES
@@ -252,6 +253,34 @@ def test_lines_enclose_functions_with_kinks(seed, width):
         [(limit > low) & (limit < high) for limit in bend.thresholds] or [low > high]
     )
     assert bool((reach[~straight.any(dim=0)] == 0).all())
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), width=st.sampled_from([0.0, 0.1, 2.0]))
+def test_what_slopes_miss_beside_tents_is_enclosed(seed, width):
+    generator = torch.Generator().manual_seed(seed)
+    bend = bend_of(seed, 7) if seed % 5 else Bend.of(RELU, torch.zeros(1).double())
+    start = torch.randn(2, 7, generator=generator, dtype=torch.float64)
+    stop = start + width * torch.randn(2, 7, generator=generator, dtype=torch.float64)
+    away, base = torch.rand(2, 2, 7, generator=generator, dtype=torch.float64)
+    low, high = torch.minimum(start, stop) - away, torch.maximum(start, stop) + away
+    middle, bound = _beside(bend, (start, stop), (low, high), away, base)
+
+    def function(x):
+        factor, offset = bend._pieces([x > limit for limit in bend.thresholds])
+        return x * factor + offset
+
+    chord = torch.lerp(start, stop, SHARES[:, None, None])
+    for share in torch.linspace(-1, 1, 21):
+        rest = share * away
+        missed = function(chord + rest) - function(chord) - base * rest
+        assert bool(((missed - middle).abs() <= bound + 1e-12).all())
+    if bend.is_relu:
+        # On one side of its kink a unit misses on one side only, and no more than it goes beyond.
+        gap = torch.minimum(start.abs(), stop.abs())
+        beyond = torch.where(start * stop > 0, (away - gap).clamp(min=0.0), torch.inf)
+        off = ((start > 0).double() - base).abs() * away
+        torch.testing.assert_close(bound, beyond / 2 + off)
 
 
 def test_what_counts_least_is_boxed_first():
