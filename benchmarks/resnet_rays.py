@@ -22,7 +22,7 @@ QUESTION = (
     "price of how many forward passes? One thread. What following every piece took is not "
     "measured again: it was on the first two images, once, on another day."
 )
-TARGETS = {"mean_forward_passes": "<= 30000"}
+TARGETS = {"mean_forward_passes": "<= 5000"}
 # Those of Table 2; RESNET_RAYS_IMAGES says how many of them, if not all.
 SEEDS = range(16)
 CONFIDENCE = 0.999

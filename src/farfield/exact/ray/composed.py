@@ -104,7 +104,7 @@ class Composed:
 
     def _change_all(self, change: Tensor) -> float:
         """Add products of all columns and rows, each with a change ``(*middle,)``."""
-        channels, _, side = self.first.shape[0], self.first.shape[1], self.side
+        channels, side = len(self.first), self.side
         height, width = self.pixels
         blocks = self._entries.view(height, width, side, side, -1, len(self.second))
         products = 0.0
@@ -117,7 +117,8 @@ class Composed:
                     left @ self.second[:, :, tap[0], tap[1]].T
                 )
                 products += left.numel() * len(self.second)
-        self.additions += channels * self.second.shape[-1] ** 2
+        # A sum over channels for every tap, which is then added.
+        self.additions += (channels + 1) * self.second.shape[-1] ** 2
         return products
 
     def _change(self, units: Tensor, change: Tensor) -> float:
