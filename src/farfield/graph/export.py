@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,8 +170,52 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}"
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What an exported program says of itself before it is taken apart.
+
+    Attributes:
+        constants: Its tensors, by the names of its placeholders.
+        names: What they are called in the module that it was made of.
+        shape: Of one row of its input.
+        dtype: Of its input.
+        rows: The batch size that it was traced with; 0 if that is free.
+        output: The name of what it returns.
+        is_plain: Whether there is nothing to take apart.
+    """
+
+    constants: Mapping[str, Tensor]
+    names: Mapping[str, str]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    rows: int
+    output: str
+    is_plain: bool
+
+    @classmethod
+    def of(cls, exported: ExportedProgram) -> Given:
+        """Look at a program.
+
+        Raises:
+            CaptureError: If it takes or returns several tensors, or is no plain list of operations.
+        """
+        _check_targets(exported)
+        constants, names, input_name = _read_inputs(exported)
+        values = {node.name: node.meta.get("val") for node in exported.graph.nodes}
+        x = values[input_name]
+        return cls(
+            constants,
+            names,
+            _plain_shape(tuple(x.shape[1:])),
+            x.dtype,
+            _fixed_rows(exported),
+            _read_output(exported),
+            _has_plain_layers(exported),
+        )
+
+
 def read_exported(exported: ExportedProgram) -> Read:
-    """Read an exported program."""
+    """Read an exported program as PyTorch takes it apart."""
     rows, folds = _fixed_rows(exported), _folds(exported)
     _check_targets(exported)
     exported = _decomposed(exported)
@@ -195,14 +240,19 @@ def read_exported(exported: ExportedProgram) -> Read:
 
 def _decomposed(exported: ExportedProgram) -> ExportedProgram:
     """Take operations without a rule apart into such with one, if there are any."""
-    calls = [node for node in exported.graph.nodes if node.op == "call_function"]
-    if all(is_plain(node.target, node.args) and not node.kwargs for node in calls):
+    if _has_plain_layers(exported):
         return exported
     try:
         with quiet_export():
             return take_apart(exported, kept_whole())
     except Exception as error:  # torch documents no common base of what it raises
         raise CaptureError(f"the exported program is broken: {first_line(error)}") from error
+
+
+def _has_plain_layers(exported: ExportedProgram) -> bool:
+    """Whether a program consists of layers that stay as they are."""
+    calls = (node for node in exported.graph.nodes if node.op == "call_function")
+    return all(is_plain(node.target, node.args) and not node.kwargs for node in calls)
 
 
 @cache

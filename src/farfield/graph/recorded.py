@@ -1,4 +1,4 @@
-"""Modules, read by watching what they do to two batches.
+"""Modules and exported programs, read by watching what they do to two batches.
 
 Sizes that an operation is told are plain numbers in a recording. Those that come from the number of
 rows differ between two batches, and are multiples of it in both; all others are the same. Whatever
@@ -8,7 +8,6 @@ else differs (a branch that hangs on the number of rows, a number drawn at rando
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,9 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch._ops import OpOverload
+from torch.export import ExportedProgram
 
 from farfield.graph.decompose import told
 from farfield.graph.export import (
+    Given,
     Read,
     evaluation_mode,
     export_module,
@@ -28,7 +29,8 @@ from farfield.graph.export import (
     read_exported,
 )
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
-from farfield.graph.recorder import INPUT, Recording, RecordingError, record
+from farfield.graph.recorder import INPUT, Recording, RecordingError, Subject, record
+from farfield.graph.watched import WatchedModule, WatchedProgram
 
 aten = torch.ops.aten
 # Few rows and many: a branch between them shows.
@@ -58,25 +60,37 @@ def recorded(module: nn.Module, example: Tensor, *, one_row: bool = False) -> Re
     Raises:
         RecordingError: If it does something that is not followed there.
     """
-    if isinstance(module, (torch.fx.GraphModule, torch.jit.ScriptModule)):
-        raise RecordingError("the code of the module is not the user's")
     dtype = module_dtype(module, example.dtype)
-    shape = tuple(example.shape[1:])
+    with evaluation_mode(module):
+        return _watched(WatchedModule(module), tuple(example.shape[1:]), dtype, int(one_row))
+
+
+def replayed(exported: ExportedProgram) -> Read:
+    """Read a program that was exported before.
+
+    Raises:
+        CaptureError: If it cannot be read.
+    """
+    given = Given.of(exported)
+    if given.is_plain:
+        return read_exported(exported)
+    subject = WatchedProgram(exported, given.constants, given.names, given.output)
     try:
-        with evaluation_mode(module), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = [
-                record(module, (rows, *shape), dtype, _becomes)
-                for rows in ((1,) if one_row else (FEW, MANY))
-            ]
+        return _watched(subject, given.shape, given.dtype, given.rows)
     except RecordingError:
-        raise
-    except Exception as error:  # whatever a module raises, torch.export says it
-        raise RecordingError(str(error)) from error
-    if one_row:
-        return _read(made[0], shape, 1, False)
+        return read_exported(exported)
+
+
+def _watched(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
+    """Read something that is free in the number of its rows, or has so many."""
+    few, *many = (
+        record(subject, (count, *shape), dtype, _becomes)
+        for count in ((rows,) if rows else (FEW, MANY))
+    )
+    if not many:
+        return _read(few, shape, rows, False)
     merged = _Merged()
-    recording = merged.recording(*made)
+    recording = merged.recording(few, *many)
     return _read(recording, shape, 0, len(merged.folds) > 1)
 
 
@@ -99,7 +113,7 @@ def _read(recording: Recording, shape: tuple[int, ...], rows: int, folds: bool) 
 def _size(shape: Sequence[int], rows: int) -> int:
     """How many numbers a row has; all of them, where there is one."""
     size = 1
-    for length in shape if rows else shape[1:]:
+    for length in shape if rows == 1 else shape[1:]:
         size *= 1 if length == FREE else length
     return size
 

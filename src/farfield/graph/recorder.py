@@ -1,6 +1,6 @@
-"""What a module does to a batch, operation by operation, without computing anything.
+"""What a model does to a batch, operation by operation, without computing anything.
 
-The module runs on a batch that has a shape and no numbers (PyTorch's ``meta`` device). Whatever it
+The model runs on a batch that has a shape and no numbers (PyTorch's ``meta`` device). Whatever it
 calls is written down before PyTorch takes it apart; what has no rule is taken apart here. Weights
 and tables are never read, so that a tensor with numbers in it is one of the model's own constants.
 What cannot be followed this way ends in :class:`RecordingError`, and ``torch.export`` has the
@@ -10,21 +10,18 @@ word: it takes ten times as long and knows the rest.
 from __future__ import annotations
 
 import operator
-import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, _set_mode_pre_dispatch, unset_mode_pre_dispatch
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.overrides import BaseTorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,8 +34,6 @@ INPUT = "x"
 How = Callable[[OpOverload], Callable[..., Any] | None]
 PROXY = torch._C._TorchDispatchModeKey.PROXY
 META = torch.device("meta")
-TORCH = str(Path(torch.__file__).parent)
-CALL = "_call_impl"  # the frame of a module's call
 # What an operation may be given besides tensors.
 PLAIN = (int, float, bool, complex, str, torch.dtype, torch.layout, torch.memory_format, type(None))
 # Answers that shapes alone decide.
@@ -50,18 +45,18 @@ ASSERTIONS = frozenset((aten._assert_async.msg, aten._assert_async.default))
 
 
 class RecordingError(Exception):
-    """A module does something that is not followed here."""
+    """A model does something that is not followed here."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What a module did to a batch.
+    """What a model did to a batch.
 
     Attributes:
         steps: Its operations, in order, with the shapes they had.
         output: The name of what it returned.
         constants: Its tensors, by the names that steps give them.
-        names: What the module calls these; nothing where they are not registered.
+        names: What the model calls these; nothing where they are not registered.
     """
 
     steps: tuple[Step, ...]
@@ -70,11 +65,27 @@ class Recording:
     names: Mapping[str, str]
 
 
-def record(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, how: How) -> Recording:
-    """Run a module on a batch of the given shape, and write down what it does.
+class Subject(Protocol):
+    """What is watched.
+
+    Attributes:
+        tensors: Its own, with their names, by their addresses.
+    """
+
+    tensors: Mapping[int, tuple[str, Tensor]]
+
+    def run(self, batch: Tensor) -> Any:
+        """Apply it."""
+
+    def place(self) -> CodePlace:
+        """Where it is at this moment."""
+
+
+def record(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, how: How) -> Recording:
+    """Run something on a batch of the given shape, and write down what it does.
 
     Args:
-        module: The module, in evaluation mode; it stays as it is.
+        subject: What to run.
         shape: The shape of the batch.
         dtype: The type of its numbers.
         how: What an operation becomes, ``None`` where it stays whole.
@@ -83,18 +94,24 @@ def record(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, how: H
         RecordingError: If that cannot be followed.
     """
     batch = torch.empty(shape, dtype=dtype, device=META)
-    recorder = _Recorder(module, batch, how)
-    with _as_it_was(module), _looked_at(), recorder:
-        result = module(batch)
+    recorder = _Recorder(subject, batch, how)
+    try:
+        with warnings.catch_warnings(), _looked_at(), recorder:
+            warnings.simplefilter("ignore")
+            result = subject.run(batch)
+    except RecordingError:
+        raise
+    except Exception as error:  # whatever is raised, torch.export says it
+        raise RecordingError(str(error)) from error
     if type(result) is not Tensor or not result.is_meta:
-        raise RecordingError("the result is not one tensor that the module computed")
+        raise RecordingError("the result is not one tensor that was computed")
     return recorder.recording(recorder._known_as(result))
 
 
 class _Recorder(ProxyTorchDispatchMode):
     """Sees every operation before PyTorch takes it apart, where torch.export's own tracer sits."""
 
-    def __init__(self, module: nn.Module, batch: Tensor, how: How) -> None:
+    def __init__(self, subject: Subject, batch: Tensor, how: How) -> None:
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
         self._mode_key = PROXY
         self.enter_stack = []
@@ -103,8 +120,7 @@ class _Recorder(ProxyTorchDispatchMode):
         self.alive = [batch]  # what is known goes by its address
         self.steps: list[Step] = []
         self.counts = {INPUT: 0}
-        self.owned = _tensors_of(module)
-        self.paths = {id(part): path for path, part in module.named_modules()}
+        self.subject, self.owned = subject, subject.tensors
         self.device = next((each.device for _, each in self.owned.values()), torch.device("cpu"))
         self.constants: dict[str, Tensor] = {}
         self.names: dict[str, str] = {}
@@ -134,7 +150,9 @@ class _Recorder(ProxyTorchDispatchMode):
         if not isinstance(func, OpOverload) or func.namespace not in ("aten", "prims"):
             raise RecordingError(f"{func} is not an ATen operation")
         if torch.is_autocast_enabled("cpu"):
-            raise RecordingError("the module chooses precisions by itself")
+            raise RecordingError("the model chooses precisions by itself")
+        if func in ABOUT_SHAPES:
+            return func(*args, **(kwargs or {}))
         args = self._bare(args)
         given = {key: self._bare(each) for key, each in (kwargs or {}).items()}
         if func is aten.lift_fresh.default:
@@ -184,7 +202,7 @@ class _Recorder(ProxyTorchDispatchMode):
             func,
             tuple(self._mention(each) for each in rounded(func, args)),
             {key: self._mention(each) for key, each in kwargs.items()},
-            self._place(),
+            self.subject.place(),
         )
         with torch._C._DisablePythonDispatcher():
             made = _shaped(func, args)
@@ -199,7 +217,7 @@ class _Recorder(ProxyTorchDispatchMode):
                 name = self._name("getitem")
                 parts = (Ref(step.name), place)
                 self._keep(Step(name, operator.getitem, parts, source=step.source), part)
-        elif func not in ABOUT_SHAPES and func not in ASSERTIONS:
+        elif func not in ASSERTIONS:
             raise RecordingError(f"{func} gives {type(made).__name__}")
         return made
 
@@ -270,21 +288,6 @@ class _Recorder(ProxyTorchDispatchMode):
         self.counts[name] = 0
         return name
 
-    def _place(self) -> CodePlace:
-        """The innermost module, and the last line of code that is not PyTorch's own."""
-        module = line = ""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code is not record.__code__:
-            file = frame.f_code.co_filename
-            if not file.startswith(TORCH) and file != __file__:
-                line = line or f"{Path(file).name}:{frame.f_lineno}"
-            elif frame.f_code.co_name == CALL and not module:
-                called = frame.f_locals.get("self")
-                path = self.paths.get(id(called), "") or "the model"
-                module = f"{path} ({type(called).__name__})"
-            frame = frame.f_back
-        return CodePlace(module, line)
-
 
 def _shaped(func: OpOverload, args: Any) -> Tensor | None:
     """What layers of plain networks give, which PyTorch loads its compiler to find out."""
@@ -317,20 +320,6 @@ def _is_made_somewhere(func: OpOverload) -> bool:
     return any(each.name == "device" and each.kwarg_only for each in func._schema.arguments)
 
 
-def _tensors_of(module: nn.Module) -> dict[int, tuple[str, Tensor]]:
-    """Weights and buffers with their names, by their addresses.
-
-    Raises:
-        RecordingError: If a weight does not know its shape yet.
-    """
-    own: dict[int, tuple[str, Tensor]] = {}
-    for path, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if isinstance(tensor, (UninitializedBuffer, UninitializedParameter)):
-            raise RecordingError(f"{path} has no shape yet")
-        own[id(tensor)] = path, tensor
-    return own
-
-
 @contextmanager
 def _looked_at() -> Iterator[None]:
     """Show models that ask that they are looked at, as torch.export does: no fused operations."""
@@ -341,24 +330,3 @@ def _looked_at() -> Iterator[None]:
             yield
     finally:
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
-
-
-@contextmanager
-def _as_it_was(module: nn.Module) -> Iterator[None]:
-    """Undo what a module writes into itself, and into its lists and dictionaries."""
-    held = [
-        each
-        for part in module.modules()
-        for each in (part.__dict__, *part.__dict__.values())
-        if isinstance(each, (dict, list))
-    ]
-    before: list[Any] = [each.copy() for each in held]
-    try:
-        yield
-    finally:
-        for now, then in zip(held, before, strict=True):
-            if isinstance(now, list):
-                now[:] = then
-            elif now.keys() != then.keys() or any(now[key] is not then[key] for key in then):
-                now.clear()
-                now.update(then)

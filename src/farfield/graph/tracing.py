@@ -18,14 +18,13 @@ from farfield.graph.export import (
     first_line,
     module_dtype,
     quiet_export,
-    read_exported,
 )
 from farfield.graph.heads import Head, Member
 from farfield.graph.network import Network
 from farfield.graph.one_row import one_row
 from farfield.graph.outcome import agrees
 from farfield.graph.program import Program
-from farfield.graph.recorded import read_steps
+from farfield.graph.recorded import read_steps, replayed
 from farfield.graph.refusals import RowsMoved
 from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify
@@ -146,7 +145,7 @@ def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
     Raises:
         CaptureError: If it cannot be read.
     """
-    whole = _Export(read_exported(exported))
+    whole = _Export(replayed(exported))
     try:
         return whole.traced(dtype).network
     except CaptureError as error:
