@@ -83,14 +83,13 @@ def replayed(exported: ExportedProgram) -> Read:
 
 def _watched(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
     """Read something that is free in the number of its rows, or has so many."""
-    few, *many = (
-        record(subject, (count, *shape), dtype, _becomes)
-        for count in ((rows,) if rows else (FEW, MANY))
-    )
-    if not many:
+    few = record(subject, (rows or FEW, *shape), dtype, _becomes)
+    if rows:
         return _read(few, shape, rows, False)
     merged = _Merged()
-    recording = merged.recording(few, *many)
+    # What loops over rows would be long.
+    many = record(subject, (MANY, *shape), dtype, _becomes, few.written)
+    recording = merged.recording(few, many)
     return _read(recording, shape, 0, len(merged.folds) > 1)
 
 

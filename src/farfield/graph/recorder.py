@@ -9,6 +9,7 @@ word: it takes ten times as long and knows the rest.
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -57,12 +58,14 @@ class Recording:
         output: The name of what it returned.
         constants: Its tensors, by the names that steps give them.
         names: What the model calls these; nothing where they are not registered.
+        written: How many operations there were, with those that nothing comes of.
     """
 
     steps: tuple[Step, ...]
     output: str
     constants: Mapping[str, Tensor]
     names: Mapping[str, str]
+    written: int
 
 
 class Subject(Protocol):
@@ -81,7 +84,13 @@ class Subject(Protocol):
         """Where it is at this moment."""
 
 
-def record(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, how: How) -> Recording:
+def record(
+    subject: Subject,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    how: How,
+    most: float = math.inf,
+) -> Recording:
     """Run something on a batch of the given shape, and write down what it does.
 
     Args:
@@ -89,12 +98,13 @@ def record(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, how: Ho
         shape: The shape of the batch.
         dtype: The type of its numbers.
         how: What an operation becomes, ``None`` where it stays whole.
+        most: Of how many operations.
 
     Raises:
         RecordingError: If that cannot be followed.
     """
     batch = torch.empty(shape, dtype=dtype, device=META)
-    recorder = _Recorder(subject, batch, how)
+    recorder = _Recorder(subject, batch, how, most)
     try:
         with warnings.catch_warnings(), _looked_at(), recorder:
             warnings.simplefilter("ignore")
@@ -111,11 +121,11 @@ def record(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, how: Ho
 class _Recorder(ProxyTorchDispatchMode):
     """Sees every operation before PyTorch takes it apart, where torch.export's own tracer sits."""
 
-    def __init__(self, subject: Subject, batch: Tensor, how: How) -> None:
+    def __init__(self, subject: Subject, batch: Tensor, how: How, most: float) -> None:
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
         self._mode_key = PROXY
         self.enter_stack = []
-        self.how = how
+        self.how, self.most = how, most
         self.known = {id(batch): INPUT}
         self.alive = [batch]  # what is known goes by its address
         self.steps: list[Step] = []
@@ -141,7 +151,7 @@ class _Recorder(ProxyTorchDispatchMode):
                 needed.update(step.refs())
         kept = {name: tensor for name, tensor in self.constants.items() if name in needed}
         names = {name: self.names[name] for name in kept}
-        return Recording(tuple(reversed(steps)), output, kept, names)
+        return Recording(tuple(reversed(steps)), output, kept, names, len(self.steps))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -225,6 +235,8 @@ class _Recorder(ProxyTorchDispatchMode):
         """Write down where a tensor comes from, unless it was there before."""
         if id(made) in self.known:
             return
+        if len(self.steps) >= self.most:
+            raise RecordingError("there are more operations than before")
         self.known[id(made)] = step.name
         self.alive.append(made)
         self.steps.extend(apart(replace(step, shape=tuple(made.shape))))
