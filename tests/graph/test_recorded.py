@@ -8,10 +8,12 @@ from torch import nn
 
 import farfield as ff
 from farfield.graph import recorded as watching
+from farfield.graph import tracing
 from farfield.graph.export import export_module, read_exported
 from farfield.graph.program import Ref, forward
 from farfield.graph.recorded import read_steps, recorded
 from farfield.graph.recorder import RecordingError
+from farfield.guard import program_module
 
 aten = torch.ops.aten
 # What is told its sizes; one that is free may be told in two ways.
@@ -176,6 +178,28 @@ def test_what_is_not_followed_is_left_to_torch_export(name, monkeypatch):
     monkeypatch.setattr(watching, "read_exported", lambda exported: "read")
     assert read_steps(model, x) == "read"
     assert len(asked) == 1
+
+
+def at_home(y, self):
+    """Do nothing unless everything is where it seems to be."""
+    there = y.device == self.layer.weight.device and y.is_cpu and not y.is_meta
+    return y + torch.ones(3, device=y.device) if there else -y
+
+
+def test_tensors_seem_to_be_where_the_model_is():
+    model, x = Does(at_home).eval(), torch.randn(3, 4)
+    read = recorded(model, x)
+    assert torch.equal(forward(read.program, x, read.constants), model(x))
+    assert all("meta" not in str(step.kwargs.get("device")) for step in read.program.steps)
+
+
+def test_torch_export_has_the_last_word(monkeypatch):
+    torch.manual_seed(0)
+    model, other, x = nn.Linear(4, 3), nn.Linear(4, 3), torch.randn(3, 4)
+    for where in (tracing, program_module):
+        monkeypatch.setattr(where, "read_steps", lambda _, *a, **k: recorded(other, *a, **k))
+    assert torch.allclose(ff.capture(model, x).logits(x)[0].float(), model(x), atol=1e-6)
+    assert torch.equal(program_module.traced(model, x)(x), model(x))
 
 
 def test_errors_of_a_module_are_said_by_torch_export():

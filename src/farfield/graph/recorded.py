@@ -51,7 +51,12 @@ def read_steps(module: nn.Module, example: Tensor, *, one_row: bool = False) -> 
     try:
         return recorded(module, example, one_row=one_row)
     except RecordingError:
-        return read_exported(export_module(module, example, one_row=one_row))
+        return exported_steps(module, example, one_row=one_row)
+
+
+def exported_steps(module: nn.Module, example: Tensor, *, one_row: bool = False) -> Read:
+    """Do the same by torch.export."""
+    return read_exported(export_module(module, example, one_row=one_row))
 
 
 def recorded(module: nn.Module, example: Tensor, *, one_row: bool = False) -> Read:

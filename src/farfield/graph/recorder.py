@@ -23,7 +23,7 @@ from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, _set_mode_pre_dispatch, unset_mode_pre_dispatch
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
-from torch.overrides import BaseTorchFunctionMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from farfield.graph.export import rounded
@@ -106,7 +106,7 @@ def record(
     batch = torch.empty(shape, dtype=dtype, device=META)
     recorder = _Recorder(subject, batch, how, most)
     try:
-        with warnings.catch_warnings(), _looked_at(), recorder:
+        with warnings.catch_warnings(), _looked_at(recorder.device), recorder:
             warnings.simplefilter("ignore")
             result = subject.run(batch)
     except RecordingError:
@@ -156,15 +156,19 @@ class _Recorder(ProxyTorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Follow one operation."""
+        """Follow one operation, as it is: what models see of tensors is not true."""
+        with torch._C.DisableTorchFunction():
+            return self._follow(func, args, dict(kwargs or {}))
+
+    def _follow(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload) or func.namespace not in ("aten", "prims"):
             raise RecordingError(f"{func} is not an ATen operation")
         if torch.is_autocast_enabled("cpu"):
             raise RecordingError("the model chooses precisions by itself")
         if func in ABOUT_SHAPES:
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
         args = self._bare(args)
-        given = {key: self._bare(each) for key, each in (kwargs or {}).items()}
+        given = {key: self._bare(each) for key, each in kwargs.items()}
         if func is aten.lift_fresh.default:
             func = aten.clone.default
         if func._schema.is_mutable:
@@ -301,6 +305,27 @@ class _Recorder(ProxyTorchDispatchMode):
         return name
 
 
+class _Shown(TorchFunctionMode):
+    """Shows tensors to a model as if they were where the model is."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.seen = {
+            Tensor.device.__get__: device,
+            Tensor.is_meta.__get__: False,  # type: ignore[attr-defined]
+            Tensor.is_cpu.__get__: device.type == "cpu",  # type: ignore[attr-defined]
+            Tensor.is_cuda.__get__: device.type == "cuda",  # type: ignore[attr-defined]
+        }
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Answer some questions, and let everything else be done."""
+        if func in self.seen:
+            return self.seen[func]
+        return func(*args, **(kwargs or {}))
+
+
 def _shaped(func: OpOverload, args: Any) -> Tensor | None:
     """What layers of plain networks give, which PyTorch loads its compiler to find out."""
     x = args[0] if args else None
@@ -333,12 +358,12 @@ def _is_made_somewhere(func: OpOverload) -> bool:
 
 
 @contextmanager
-def _looked_at() -> Iterator[None]:
+def _looked_at(device: torch.device) -> Iterator[None]:
     """Show models that ask that they are looked at, as torch.export does: no fused operations."""
     flags = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
     torch.compiler._is_compiling_flag = torch.compiler._is_exporting_flag = True
     try:
-        with enable_python_dispatcher(), torch.no_grad(), BaseTorchFunctionMode():
+        with enable_python_dispatcher(), torch.no_grad(), _Shown(device):
             yield
     finally:
         torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,11 +24,12 @@ from farfield.graph.network import Network
 from farfield.graph.one_row import one_row
 from farfield.graph.outcome import agrees
 from farfield.graph.program import Program
-from farfield.graph.recorded import read_steps, replayed
+from farfield.graph.recorded import exported_steps, read_steps, replayed
 from farfield.graph.refusals import RowsMoved
 from farfield.graph.rules import RULES
 from farfield.graph.simplify import simplify
 
+Reader = Callable[..., Read]
 # An example shows the shape of an input; more rows would only cost time.
 EXAMPLE_ROWS = 4
 INFLUENCE = (
@@ -75,16 +76,11 @@ def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.floa
         CaptureError: If it cannot be read.
     """
     rows = as_example(example)[:EXAMPLE_ROWS]
-    free: _Export | None = None
-    try:
-        free = _Export(read_steps(module, rows))
-        found = free.traced(dtype)
-    except CaptureError as error:
-        if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
-            raise
-        found = _row_by_row(module, rows, dtype, error, free)
-    if agrees(found.network, module, rows):
-        return found
+    # A module may do something else while it is watched; torch.export has the last word.
+    for read in (read_steps, exported_steps):
+        found = _traced(module, rows, dtype, read)
+        if agrees(found.network, module, rows):
+            return found
     if found.per_row and agrees(found.network, module, rows, one_by_one=True):
         raise CaptureError(INFLUENCE.format(type(module).__name__))
     raise CaptureError(
@@ -93,16 +89,29 @@ def trace(module: nn.Module, example: Tensor, *, dtype: torch.dtype = torch.floa
     )
 
 
+def _traced(module: nn.Module, rows: Tensor, dtype: torch.dtype, read: Reader) -> Traced:
+    """Trace all rows of a batch at once, or one at a time."""
+    free: _Export | None = None
+    try:
+        free = _Export(read(module, rows))
+        return free.traced(dtype)
+    except CaptureError as error:
+        if isinstance(error, UnsupportedOperation) and not isinstance(error, RowsMoved):
+            raise
+        return _row_by_row(module, rows, dtype, error, free, read)
+
+
 def _row_by_row(
     module: nn.Module,
     rows: Tensor,
     dtype: torch.dtype,
     error: CaptureError,
     free: _Export | None,
+    read: Reader = read_steps,
 ) -> Traced:
     """Trace a batch of one row, where a whole batch cannot be followed for the given reason."""
     try:
-        single = _Export(read_steps(module, rows[:1], one_row=True), True)
+        single = _Export(read(module, rows[:1], one_row=True), True)
         if not single.has_rows:
             raise error
         found = single.traced(dtype)
