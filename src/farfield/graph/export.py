@@ -171,7 +171,7 @@ def first_line(error: BaseException) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class StatedProgram:
     """What an exported program says of itself before it is taken apart.
 
     Attributes:
@@ -193,7 +193,7 @@ class Given:
     is_plain: bool
 
     @classmethod
-    def of(cls, exported: ExportedProgram) -> Given:
+    def of(cls, exported: ExportedProgram) -> StatedProgram:
         """Look at a program.
 
         Raises:

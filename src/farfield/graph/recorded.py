@@ -20,8 +20,8 @@ from torch.export import ExportedProgram
 
 from farfield.graph.decompose import told
 from farfield.graph.export import (
-    Given,
     Read,
+    StatedProgram,
     evaluation_mode,
     export_module,
     kept_whole,
@@ -29,7 +29,7 @@ from farfield.graph.export import (
     read_exported,
 )
 from farfield.graph.program import FREE, SIZE, Program, Ref, Step
-from farfield.graph.recorder import INPUT, Recording, RecordingError, Subject, record
+from farfield.graph.recorder import INPUT, Recording, RecordingError, Watchable, record
 from farfield.graph.watched import WatchedModule, WatchedProgram
 
 aten = torch.ops.aten
@@ -76,7 +76,7 @@ def replayed(exported: ExportedProgram) -> Read:
     Raises:
         CaptureError: If it cannot be read.
     """
-    given = Given.of(exported)
+    given = StatedProgram.of(exported)
     if given.is_plain:
         return read_exported(exported)
     subject = WatchedProgram(exported, given.constants, given.names, given.output)
@@ -86,7 +86,7 @@ def replayed(exported: ExportedProgram) -> Read:
         return read_exported(exported)
 
 
-def _watched(subject: Subject, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
+def _watched(subject: Watchable, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
     """Read something that is free in the number of its rows, or has so many."""
     few = record(subject, (rows or FEW, *shape), dtype, _becomes)
     if rows:

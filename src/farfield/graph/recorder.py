@@ -68,7 +68,7 @@ class Recording:
     written: int
 
 
-class Subject(Protocol):
+class Watchable(Protocol):
     """What is watched.
 
     Attributes:
@@ -85,7 +85,7 @@ class Subject(Protocol):
 
 
 def record(
-    subject: Subject,
+    subject: Watchable,
     shape: tuple[int, ...],
     dtype: torch.dtype,
     how: How,
@@ -121,7 +121,7 @@ def record(
 class _Recorder(ProxyTorchDispatchMode):
     """Sees every operation before PyTorch takes it apart, where torch.export's own tracer sits."""
 
-    def __init__(self, subject: Subject, batch: Tensor, how: How, most: float) -> None:
+    def __init__(self, subject: Watchable, batch: Tensor, how: How, most: float) -> None:
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
         self._mode_key = PROXY
         self.enter_stack = []
