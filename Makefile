@@ -13,6 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Compiled on all cores in the end, but for other packages' tests.
+$(READY): export PIP_NO_COMPILE := 1
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "farfield needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
@@ -24,6 +26,7 @@ ifdef HASHES
 else
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 endif
+	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
 setup: $(READY) ## Make the virtual environment
