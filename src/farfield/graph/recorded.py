@@ -169,7 +169,8 @@ class _Merged:
         return replace(few, steps=(*_counted(self.sizes), *steps))
 
     def _step(self, few: Step, many: Step) -> Step:
-        if few.name != many.name or few.target is not many.target:
+        same = few.name == many.name and few.kwargs.keys() == many.kwargs.keys()
+        if not same or few.target is not many.target:
             raise RecordingError(BRANCH)
         args = _both(few.args, many.args)
         if few.target in VIEWS:

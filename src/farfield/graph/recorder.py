@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, _ops
 from torch._dispatch.python import enable_python_dispatcher
-from torch._ops import OpOverload, _set_mode_pre_dispatch, unset_mode_pre_dispatch
+from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -163,7 +163,7 @@ class _Recorder(ProxyTorchDispatchMode):
     def _follow(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload) or func.namespace not in ("aten", "prims"):
             raise RecordingError(f"{func} is not an ATen operation")
-        if torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled(self.device.type):
             raise RecordingError("the model chooses precisions by itself")
         if func in ABOUT_SHAPES:
             return func(*args, **kwargs)
@@ -184,11 +184,11 @@ class _Recorder(ProxyTorchDispatchMode):
     @contextmanager
     def _again(self) -> Iterator[None]:
         """Follow what an operation is made of."""
-        _set_mode_pre_dispatch(self)
+        _ops._set_mode_pre_dispatch(self)
         try:
             yield
         finally:
-            unset_mode_pre_dispatch(PROXY)
+            _ops.unset_mode_pre_dispatch(PROXY)
 
     def _in_place(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Tensor:
         """Follow an operation that changes its first argument, which nothing else may look into."""

@@ -279,10 +279,11 @@ def _enough(
         steepest = ranked.levels(least, share, stretch)
         lost = judge.lost(steepest, ranked.outside(steepest.thresholds), np.array(STEEPS) / FIRST)
         cheap = np.flatnonzero(lost <= BUDGET)
-        look = judge.look(steepest, views) if len(cheap) else None
+        if not len(cheap):
+            continue
+        look = judge.look(steepest, views)
         for steep, cost in zip(np.array(STEEPS)[cheap], lost[cheap], strict=True):
-            noticed = 0.0 if look is None else look.noticed(steep / FIRST)
-            found.append((share, steep, noticed, cost))
+            found.append((share, steep, look.noticed(steep / FIRST), cost))
     if not found:
         # The last is the widest set, and the one that costs least.
         own = ranked.levels(least, share, stretch, STEEPS[-1])
