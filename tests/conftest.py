@@ -55,6 +55,7 @@ def short_attack():
 def quick_onnx():
     """Lets PyTorch read the source of what it writes ONNX with once, not for every file."""
     try:
+        from torch._export import utils
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # writing is skipped too
         yield
@@ -62,6 +63,9 @@ def quick_onnx():
     with pytest.MonkeyPatch.context() as patch:
         once = functools.cache(ONNXRegistry.from_torchlib)
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(once))
+        # Once for each of its namespaces, of which skops makes hundreds by looking into torch.ops.
+        named = functools.cache(utils._materialize_cpp_cia_ops)
+        patch.setattr(utils, "_materialize_cpp_cia_ops", named)
         yield
 
 
