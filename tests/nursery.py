@@ -1,8 +1,9 @@
-"""Programs run in processes that are new where farfield is concerned, and quick to begin.
+"""Programs run in processes of their own that are quick to begin.
 
-What farfield itself imports takes seconds to load. One process loads it once, without farfield,
-and forks for every program. Those that exit by themselves, as commands do, end as an interpreter
-ends; those that come to their last line leave at once, which saves the time of taking PyTorch down.
+What farfield imports takes seconds to load, and so does farfield. One process loads the former and
+forks another, which loads farfield too; both fork for every program. Programs that exit by
+themselves, as commands do, end as an interpreter ends; those that come to their last line leave at
+once, which saves the time of taking PyTorch down.
 """
 
 import json
@@ -13,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 CODE = """
-import gc, io, json, os, signal, sys, warnings
+import functools, gc, io, json, os, signal, sys, warnings
 gc.disable()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -26,7 +27,6 @@ with warnings.catch_warnings():
     small = torch.nn.Linear(1, 1), (torch.zeros(2, 1),)
     torch.export.save(torch.export.export(*small, dynamic_shapes=(rows,)), io.BytesIO())
 assert not [name for name in sys.modules if name.startswith("farfield")]
-gc.collect(), gc.freeze(), gc.enable()  # children share what was loaded
 LONGEST = 300
 
 
@@ -46,12 +46,42 @@ def begin(folder, code, arguments, environment, said):
     os._exit(0)
 
 
-print("ready", flush=True)
-for line in sys.stdin:
+def serve(requests, answers, answer):
+    gc.collect(), gc.freeze(), gc.enable()  # children share what was loaded
+    for line in requests:
+        print(answer(*json.loads(line)), file=answers, flush=True)
+
+
+def run(*request):
     child = os.fork()
     if child == 0:
-        begin(*json.loads(line))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        begin(*request)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@functools.cache
+def experienced():
+    (theirs, requests), (answers, mine) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        os.close(requests), os.close(answers)
+        import farfield, farfield.cli
+        [getattr(farfield, name) for name in farfield.__all__]
+        serve(open(theirs), open(mine, "w"), run)
+        os._exit(0)
+    os.close(theirs), os.close(mine)
+    return open(requests, "w"), open(answers)
+
+
+def chosen(new, *request):
+    if new:
+        return run(*request)
+    requests, answers = experienced()
+    print(json.dumps(request), file=requests, flush=True)
+    return answers.readline().strip()
+
+
+print("ready", flush=True)
+serve(sys.stdin, sys.stdout, chosen)
 """
 COMMAND = "from farfield.cli import main; main()"
 
@@ -74,11 +104,14 @@ class Nursery:
         self.process.stdout.close()
         self.folder.cleanup()
 
-    def run(self, code, *arguments, folder=None, env=None):
-        """Run a program, by default in an empty folder; what became of it, in bytes."""
+    def run(self, code, *arguments, folder=None, env=None, new=False):
+        """Run a program, by default in an empty folder; what became of it, in bytes.
+
+        In a new one farfield has not been loaded.
+        """
         said = [Path(self.folder.name, name) for name in ("out", "err")]
         with tempfile.TemporaryDirectory() as empty:
-            words = [str(folder or empty), code, list(map(str, arguments)), env or {}]
+            words = [new, str(folder or empty), code, list(map(str, arguments)), env or {}]
             self.process.stdin.write(json.dumps([*words, list(map(str, said))]) + "\n")
             self.process.stdin.flush()
             status = int(self.process.stdout.readline())

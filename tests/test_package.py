@@ -34,7 +34,7 @@ def test_every_public_name_is_there_before_any_other_was_used(nursery):
     failed = [
         done.stderr.decode()
         for name in sorted(names)
-        if (done := nursery.run(ALONE, name)).returncode
+        if (done := nursery.run(ALONE, name, new=True)).returncode
     ]
     assert not failed, "\n".join(failed)
 
@@ -58,7 +58,7 @@ def test_packages_that_are_functions_stay_functions_after_imports_below_them(nur
         "assert {'radii', 'X'} <= set(inspect.signature(ff.guard).parameters);"
         "assert 'ood' in inspect.signature(ff.audit).parameters"
     )
-    assert nursery.run(code).returncode == 0
+    assert nursery.run(code, new=True).returncode == 0
 
 
 def test_unknown_names_are_attribute_errors():
