@@ -40,6 +40,16 @@ def _seeded():
     generator.set_state(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _coarse_pictures():
+    """Pictures have fewer dots: what is on them is looked at, not how fine it is."""
+    from farfield.report import figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "DOTS_PER_INCH", 40)
+        yield
+
+
 @pytest.fixture(scope="module")
 def short_attack():
     """Audits attack guards from few places, in few steps."""

@@ -12,8 +12,8 @@ import tomllib
 import venv
 import zipfile
 from email import message_from_string
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,7 @@ def outer(tree):
             waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
 
 
-OWNERS = packages_distributions()
+owners = cache(packages_distributions)
 
 
 def distributions(nodes):
@@ -77,7 +77,7 @@ def distributions(nodes):
             continue
         for top in {name.partition(".")[0] for name in names} - {"farfield"}:
             if top not in sys.stdlib_module_names:
-                yield slug(OWNERS.get(top, [top])[0])
+                yield slug(owners().get(top, [top])[0])
 
 
 @pytest.mark.parametrize("path", [Path(farfield.__file__).parent], ids=["farfield"])
@@ -90,23 +90,6 @@ def test_what_is_imported_is_a_dependency(path):
         undeclared |= {(file.name, name) for name in found - CORE - EXTRA - OF_USERS}
     assert not optional, "imported at once, but only an extra brings it"
     assert not undeclared
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    here = ["--no-build-isolation"] if find_spec("hatchling") else []
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
-    environment = {**os.environ, "PIP_CONSTRAINT": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    built = subprocess.run(
-        [*command, "--wheel-dir", str(folder), str(ROOT)],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    if built.returncode and not here and os.environ.get("CI") != "true":
-        pytest.skip("hatchling is not installed, and cannot be had")
-    assert built.returncode == 0, built.stderr
-    (made,) = folder.glob("farfield-*.whl")
-    return made
 
 
 def build(source, folder):
@@ -126,6 +109,11 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     build(ROOT, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    return next(built.glob("*.whl"))
 
 
 def test_two_builds_are_the_same_to_the_byte(built, tmp_path):

@@ -10,6 +10,7 @@ from farfield.errors import InputError
 from farfield.exact.ray.line import along
 
 pytest.importorskip("matplotlib")
+from farfield.report import figure
 from farfield.report.ray import save_ray
 
 
@@ -36,7 +37,7 @@ def test_rays_with_and_without_an_end_are_drawn(network, tmp_path, stop):
     lines = along(network, [0.0, 1.0], [1.0, 0.5], stop)
     path = save_ray(lines[0], tmp_path / "ray.png", threshold=0.6, reached=2.0, title="a ray")
     image = pixels(path)
-    assert image.shape[1] > 1000
+    assert image.shape[1] > 6.5 * figure.DOTS_PER_INCH
     assert colours(image) > 20
 
 

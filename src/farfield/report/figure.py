@@ -10,6 +10,7 @@ from farfield.files import replacing
 
 # Told apart by people who see colours differently, on white and on purple.
 CLASSES = ("#d95f02", "#1b9e77", "#e6ab02", "#e7298a", "#66a61e", "#7570b3", "#a6761d", "#666666")
+DOTS_PER_INCH = 150
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -23,8 +24,8 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Any, path: Path) -> Path:
-    """Write a figure; the suffix chooses the format."""
+def save_figure(figure: Any, path: Path, **options: Any) -> Path:
+    """Write a figure; the suffix chooses the format, and matplotlib takes other options."""
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+        figure.savefig(temporary, dpi=DOTS_PER_INCH, **options)
     return path

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import InputError
-from farfield.files import replacing
-from farfield.report.figure import new_figure
+from farfield.report.figure import new_figure, save_figure
 
 if TYPE_CHECKING:
     from farfield.exact import Plane
@@ -66,9 +65,7 @@ def save_plane(
     square = 0.2 < (right - left) / (high - low) < 5
     axis.set_aspect("equal" if square else "auto")
     _draw_key(axis.inset_axes((1.03, 0.0, min(0.04 * classes, 0.2), 1.0)), classes)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, bbox_inches="tight", pad_inches=0.08)
-    return path
+    return save_figure(figure, path, bbox_inches="tight", pad_inches=0.08)
 
 
 def _data(points: Any, labels: Any) -> tuple[Floats, NDArray[np.int64]]:
