@@ -80,25 +80,18 @@ def falsify(
         raise InputError(f"restarts must be positive, got {restarts}, and steps not, got {steps}")
     generator = torch.Generator().manual_seed(random_state)
     search = _Search(model, generator)
-    found: dict[str, float] = {}
-    best: tuple[float, Tensor] | None = None
-    count = 0
-    for name, starts in _starts(model, restarts, rows, generator).items():
-        count += len(starts)
-        for part in starts.split(1024) if len(starts) else ():
-            value, where = search.climb(part, steps)
-            found[name] = max(found.get(name, 0.0), value)
-            if best is None or value > best[0]:
-                best = (value, where)
-    if best is None:
-        raise AssertionError("there is at least one start")
+    families = _starts(model, restarts, rows, generator)
+    climbed = [search.climb(part, steps) for part in torch.cat([*families.values()]).split(1024)]
+    top, where = (torch.cat(each) for each in zip(*climbed, strict=True))
+    parts = top.split([len(starts) for starts in families.values()])
+    best = int(top.argmax())
     return Falsification(
-        best[0],
+        float(top[best]),
         model.certificate.largest_probability,
-        tuple(best[1].tolist()),
-        float(model.covered.length(best[1][None])),
-        found,
-        count,
+        tuple(where[best].tolist()),
+        float(model.covered.length(where[best][None])),
+        {name: float(part.max()) for name, part in zip(families, parts, strict=True) if len(part)},
+        len(top),
         steps,
     )
 
@@ -111,10 +104,9 @@ class _Search:
         self.covered = model.covered
         self.mean, self.unit = _middle(self.covered)
 
-    def climb(self, rows: Tensor, steps: int) -> tuple[float, Tensor]:
-        """Go up; the best point that the promise speaks of."""
-        rows = self._pushed(rows)
-        best, where, step = 0.0, rows[0], FIRST_STEP
+    def climb(self, rows: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """Go up from rows; the best that each finds where the promise holds, and the place."""
+        rows, step = self._pushed(rows), FIRST_STEP
         top = torch.zeros(len(rows), dtype=torch.float64)
         kept = rows.clone()
         for turn in range(steps + 1):
@@ -122,9 +114,6 @@ class _Search:
             value = value.masked_fill(~self._promised(rows), 0.0)
             better = value > top
             top, kept = torch.where(better, value, top), torch.where(better[:, None], rows, kept)
-            place = int(top.argmax())
-            if float(top[place]) > best:
-                best, where = float(top[place]), kept[place].clone()
             if turn == steps:
                 break
             base = kept if slope is None else rows
@@ -132,7 +121,7 @@ class _Search:
             size = ((base - self.mean) / self.unit).norm(dim=1, keepdim=True)
             rows = self._pushed(base + step * size * way * self.unit)
             step *= 0.93
-        return best, where
+        return top, kept
 
     def _look(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Confidence, and for modules the direction in which it grows, in units."""
@@ -154,20 +143,23 @@ class _Search:
         )
         return torch.nn.functional.normalize(way, dim=1)
 
-    def _promised(self, rows: Tensor) -> Tensor:
-        """Whether the certificate speaks of rows."""
+    def _promised(self, rows: Tensor, length: Tensor | None = None) -> Tensor:
+        """Whether the certificate speaks of rows; most are far enough away for that."""
         with torch.no_grad():
-            far = self.covered.length(rows) >= self.model.certificate.radius
-            speaks: Tensor = far | (self.covered.distance(rows) >= 1.0)
+            length = self.covered.length(rows) if length is None else length
+            speaks = length >= self.model.certificate.radius
+            near = torch.nonzero(~speaks).flatten()
+            if len(near):
+                speaks[near] = self.covered.distance(rows[near]) >= 1.0
         return speaks
 
     def _pushed(self, rows: Tensor) -> Tensor:
         """Move points of which nothing is promised out along their rays."""
         with torch.no_grad():
-            length = self.covered.length(rows).clamp(min=1e-300)
+            length = self.covered.length(rows)
         outer = self.model.certificate.radius * (1 + 1e-6)
-        grown = self.mean + (rows - self.mean) * (outer / length)[:, None]
-        return torch.where(self._promised(rows)[:, None], rows, grown)
+        grown = self.mean + (rows - self.mean) * (outer / length.clamp(min=1e-300))[:, None]
+        return torch.where(self._promised(rows, length)[:, None], rows, grown)
 
 
 def _middle(covered: Covered) -> tuple[Tensor, Tensor]:
