@@ -31,3 +31,7 @@ def repaired(model: object, rows: NDArray[np.float64]) -> str:
 
 def learner() -> ff.EnsembleClassifier:
     return ff.EnsembleClassifier(members=3, hidden=(8,), random_state=0)
+
+
+# Types that are wrong are noticed: strict checkers complain of an exception that nothing needs.
+WRONG: int = confidence(1, np.ones((1, 1)))  # type: ignore[assignment]
