@@ -109,10 +109,11 @@ class ExactBudget:
 class Matrix:
     """A linear map with rational entries ``values / denominator``.
 
-    Where that is faster it is ``dense``: cut into blocks of outputs.
+    A row of outputs has a ``shape``. Where that is faster it is ``dense``: cut into blocks of
+    outputs.
     """
 
-    outputs: int
+    shape: tuple[int, ...]
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: Integers
@@ -129,7 +130,8 @@ class Matrix:
                 entries = (left * block).entries()
                 blocks.append(objects(entries, (len(vectors), block.ncols())))
             return np.concatenate(blocks, axis=1)
-        result = objects([fmpz(0)] * (len(vectors) * self.outputs), (len(vectors), self.outputs))
+        outputs = math.prod(self.shape)
+        result = objects([fmpz(0)] * (len(vectors) * outputs), (len(vectors), outputs))
         starts = np.flatnonzero(np.diff(self.rows, prepend=-1))
         # Whole outputs at a time, so that the products in memory stay few.
         step = max(1, PRODUCTS * len(starts) // max(1, len(self.rows) * len(vectors)))
@@ -157,43 +159,43 @@ def read_matrix(
     blanks = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
 
     def image(units: Tensor) -> Tensor:
-        """Outputs for units of shape ``(blocks, rows, *row)``, one line each."""
+        """Outputs for units of shape ``(blocks, rows, *row)``, one row each."""
 
         def one(block: Tensor) -> Tensor:
             data = [block if index == place else blank for index, blank in enumerate(blanks)]
             return operation.function(*data, *weights)
 
-        results = torch.vmap(one)(units)
-        return results.reshape(units.shape[0] * rows, -1)
+        return one(units[0]) if len(units) == 1 else torch.vmap(one)(units).flatten(0, 1)
 
     if operation.terms == 0 and operation.magnitude is None:
         numbered = torch.arange(1, size + 1, dtype=torch.float64, device=device)
         budget.store(size)
-        source = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0].long().cpu().numpy()
+        found = image(numbered.reshape(1, 1, *row).expand(1, rows, *row))[0]
+        source = found.flatten().long().cpu().numpy()
         kept = np.flatnonzero(source)
         ones = objects([fmpz(1)] * len(kept), kept.shape)
-        return Matrix(len(source), kept, source[kept] - 1, ones, fmpz(1))
+        return Matrix(tuple(found.shape), kept, source[kept] - 1, ones, fmpz(1))
     entries = []
-    width = 0
+    shape: tuple[int, ...] = ()
     lanes = max(1, BLOCK // (rows * size))
     for start in range(0, size, lanes * rows):
         count = min(lanes * rows, size - start)
         block = torch.zeros(-(-count // rows) * rows, size, dtype=torch.float64, device=device)
         block[torch.arange(count), torch.arange(start, start + count)] = 1
-        found = image(block.reshape(-1, rows, *row))
-        width = found.shape[1]
+        images = image(block.reshape(-1, rows, *row))
+        shape, found = tuple(images.shape[1:]), images.reshape(len(images), -1)
         unit, output = (index.cpu().numpy() for index in torch.nonzero(found, as_tuple=True))
         budget.store(len(unit))
         entries.append((output, unit + start, found[unit, output].cpu().numpy()))
     output, unit, values = (np.concatenate(each) for each in zip(*entries, strict=True))
     order = np.lexsort((unit, output))
     return _matrix(
-        width, size, output[order], unit[order], values[order], operation.averages, budget
+        shape, size, output[order], unit[order], values[order], operation.averages, budget
     )
 
 
 def _matrix(
-    width: int,
+    shape: tuple[int, ...],
     size: int,
     output: NDArray[np.int64],
     unit: NDArray[np.int64],
@@ -210,12 +212,13 @@ def _matrix(
     else:
         integers, denominator = as_integers(values, budget.check)
     dense: tuple[Any, ...] = ()
+    width = math.prod(shape)
     if len(values) > width * size // 4:
         table = np.zeros((size, width), dtype=object)
         table[unit, output] = integers
         step = max(1, PRODUCTS // (32 * size))
         dense = tuple(_block(table[:, first : first + step]) for first in range(0, width, step))
-    return Matrix(width, output, unit, integers, denominator, dense)
+    return Matrix(shape, output, unit, integers, denominator, dense)
 
 
 def _block(table: Integers) -> Any:

@@ -121,14 +121,8 @@ class RationalDomain:
                 scale = merged
         if total is None:
             raise AssertionError("an affine operation has at least one input")
-        shape = self._output_shape(operation, values)
-        result = Rational(total.reshape(rows, *shape), denominator * scale, values[0].device)
+        result = Rational(total.reshape(rows, *matrix.shape), denominator * scale, values[0].device)
         return result if operation.offset is None else _plus(result, operation.offset)
-
-    def _output_shape(self, operation: Affine, values: Sequence[Rational]) -> tuple[int, ...]:
-        blanks = [v.new_zeros(v.shape).to("meta") for v in values]
-        weights = [weight.to("meta") for weight in operation.weights]
-        return tuple(operation.function(*blanks, *weights).shape[1:])
 
     def _matrix(self, operation: Affine, values: Sequence[Rational], place: int) -> Matrix:
         key = (self.count, place)
