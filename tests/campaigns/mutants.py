@@ -126,15 +126,20 @@ class Broken:
         return self.domain.choice(mask, *self._changed("choice", (yes, no)))
 
 
-class Listening(Broken):
-    """A domain that changes nothing, and notes what it is asked for."""
+Way = tuple[str, Change]
 
-    def __init__(self, domain: Any, methods: set[str]) -> None:
+
+class Listening(Broken):
+    """A domain that changes nothing, and notes which mutations would change what it is asked."""
+
+    def __init__(self, domain: Any, ways: set[Way]) -> None:
         super().__init__(domain, "", lambda given: None, [])
-        self.methods = methods
+        self.ways = ways
 
     def _changed(self, method: str, given: Any) -> Any:
-        self.methods.add(method)
+        for change in MUTATIONS[method]:
+            if (method, change) not in self.ways and change(given) is not None:
+                self.ways.add((method, change))
         return given
 
 
@@ -154,15 +159,15 @@ def broken(target: Any, method: str, change: Change) -> Iterator[list[bool]]:
 
 
 @contextmanager
-def heard(target: Any) -> Iterator[set[str]]:
-    """Listen to a rule: in which of the ways that can be broken it speaks to a domain."""
-    rule, methods = RULES[target], set()
+def heard(target: Any) -> Iterator[set[Way]]:
+    """Listen to a rule: in which ways what it says to a domain can be broken."""
+    rule, ways = RULES[target], set()
 
     def lower(domain: Any, *args: Any, **kwargs: Any) -> Any:
-        return rule.lower(Listening(domain, methods), *args, **kwargs)
+        return rule.lower(Listening(domain, ways), *args, **kwargs)
 
     RULES[target] = dataclasses.replace(rule, lower=lower)
     try:
-        yield methods
+        yield ways
     finally:
         RULES[target] = rule

@@ -20,6 +20,7 @@ import random
 import sys
 import time
 from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,29 +135,48 @@ class Tally:
     names: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
+class Trial:
+    """A case and what the referee says of it, who is asked once however often it is run."""
+
+    def __init__(self, name: str, seed: str, instances: int, rays: int) -> None:
+        self.case = make_case(name, seed, instances, rays)
+        self.instances, self.rays = instances, rays
+        self.title = f"{name} seed={seed!r} {self.case.kind}"
+
+    @cached_property
+    def verdicts(self) -> list[tuple[Array, Array]]:
+        """Slopes and intercepts of every instance."""
+        (group,) = self.case.network.groups
+        referee = Referee(self.case)
+        return [referee.judge(group.instance(index)) for index in range(self.instances)]
+
+    def run(self, tally: Tally) -> None:
+        """Follow the rays, and hold what is certified against the referee."""
+        case = self.case
+        try:
+            far = ff.at_infinity(
+                case.network, case.origins, case.directions, certify=True, budget=60.0
+            )
+        except NumericalOverflow:
+            tally.overflowed += self.instances * self.rays
+            return
+        tally.rays += self.instances * self.rays
+        for index, verdict in enumerate(self.verdicts):
+            certified = far.certified[index].numpy()
+            tally.certified += int(certified.sum())
+            tally.kinds[case.kind] += int(certified.sum())
+            tally.names[case.name] += int(certified.sum())
+            for what, where in disagreements(case, far, index, *verdict).items():
+                for ray in np.flatnonzero(where & certified):
+                    tally.wrong.append(f"{self.title} {index} {ray}: {what}")
+
+
 def run_case(
     name: str, seed: str, tally: Tally, instances: int = INSTANCES, rays: int | None = None
 ) -> None:
-    """Follow the rays of one case, and hold what is certified against the referee."""
+    """Draw one case and run it."""
     rays = rays or min(RAYS, max(8, ELEMENTS // math.prod(TEMPLATES[name][0])))
-    case = make_case(name, seed, instances, rays)
-    try:
-        far = ff.at_infinity(case.network, case.origins, case.directions, certify=True, budget=60.0)
-    except NumericalOverflow:
-        tally.overflowed += instances * rays
-        return
-    (group,) = case.network.groups
-    tally.rays += instances * rays
-    judge = Referee(case)
-    for index in range(instances):
-        certified = far.certified[index].numpy()
-        tally.certified += int(certified.sum())
-        tally.kinds[case.kind] += int(certified.sum())
-        tally.names[name] += int(certified.sum())
-        wrong = disagreements(case, far, index, *judge.judge(group.instance(index)))
-        for what, where in wrong.items():
-            for ray in np.flatnonzero(where & certified):
-                tally.wrong.append(f"{name} seed={seed!r} {case.kind} {index} {ray}: {what}")
+    Trial(name, seed, instances, rays).run(tally)
 
 
 def disagreements(
