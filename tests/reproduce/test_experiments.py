@@ -13,8 +13,9 @@ import torch
 
 import farfield.reproduce
 from farfield.datasets import half_moons
+from farfield.report import confidence
 from farfield.report.figure import save_figure
-from farfield.reproduce import NAMES, RunRequest, find_experiment, findings
+from farfield.reproduce import NAMES, RunRequest, demo, find_experiment, findings
 from farfield.reproduce import know_your_limits_search as search
 from farfield.reproduce import know_your_limits_theorem as theorem
 from farfield.reproduce.hein_models import LENETS, RESNETS
@@ -187,17 +188,31 @@ def few_points(monkeypatch):
         monkeypatch.setattr(find_experiment(name), "half_moons", few)
 
 
-# Between them they draw in every way there is: contours, discs, points, polygons and images.
-BOTH_FORMATS = ("first-version-1", "hein-1")
+def save_coarsely(figure, path):
+    """Draw a picture with few pixels, without ticks and the search for the best places."""
+    from matplotlib.ticker import NullLocator
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.set_layout_engine("none")
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        axis.set_major_locator(NullLocator())
+        axis.set_minor_locator(NullLocator())
+    figure.savefig(path, dpi=20)
+    return path
 
 
 def save_one_format(figure, path):
     """Draw the picture that is on the page, and leave the other one empty."""
     if path.suffix == ".png":
-        return save_figure(figure, path)
+        return save_coarsely(figure, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     return path
+
+
+# One as users get it. The others that are drawn in both formats draw in every way there is between
+# them: contours, discs, points, polygons and images.
+SAVING = {"uci": save_figure, "first-version-1": save_coarsely, "hein-1": save_coarsely}
 
 
 def global_states():
@@ -216,8 +231,8 @@ def out(tmp_path_factory):
 def test_runs_from_end_to_end(name, out, data, monkeypatch):
     if name == "know-your-limits-search":
         pytest.importorskip("optuna")
-    if name not in BOTH_FORMATS:
-        monkeypatch.setattr(findings, "save_figure", save_one_format)
+    for module in (findings, demo, confidence):
+        monkeypatch.setattr(module, "save_figure", SAVING.get(name, save_one_format))
     before = global_states()
     experiment = find_experiment(name)
     assert name == experiment.NAME
@@ -266,12 +281,14 @@ def test_paper_settings_are_the_papers():
 # Processes that are handed all they need, as those of the search are, and have loaded PyTorch.
 SEARCH = """
 import json, multiprocessing, sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from farfield.reproduce import RunRequest, know_your_limits_search as search
 from farfield.reproduce.runner import run_stages
 fork = multiprocessing.get_context("fork")
 search.multiprocessing = SimpleNamespace(get_context=lambda _: fork)
+search.half_moons = partial(search.half_moons, points=120, validation=60)
 folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
 one, two = (
     run_stages(search, RunRequest(folder / name, jobs=jobs), changes=changes)
