@@ -59,14 +59,14 @@ def test_intervals_hold_every_value_and_derivative(name):
     start = Interval(*(torch.cat([basis, end[None]]).reshape(-1, 4) for end in (low, high)))
     out = walk(group.program, IntervalDomain(4, 10, low), start, group.shared)
     bounds = [end.reshape(5, 10, -1) for end in (out.low, out.high)]
-    for share in torch.rand(200, 10, 4, generator=generator).double():
-        region = linearize(network, low + share * (high - low))
-        first = 1 if network.one_logit else 0
-        inside = torch.cat(
-            [region.V[:, first:].permute(2, 0, 1), network.logits(region.x)[:, :, first:]]
-        )
-        assert (bounds[0] <= inside + 1e-12).all()
-        assert (inside <= bounds[1] + 1e-12).all()
+    shares = torch.rand(200, 10, 4, generator=generator).double()
+    region = linearize(network, (low + shares * (high - low)).reshape(-1, 4))
+    first = 1 if network.one_logit else 0
+    derivatives = region.V[:, first:].reshape(200, 10, -1, 4).permute(0, 3, 1, 2)
+    values = network.logits(region.x)[:, :, first:].reshape(200, 1, 10, -1)
+    inside = torch.cat([derivatives, values], dim=1)
+    assert (bounds[0] <= inside + 1e-12).all()
+    assert (inside <= bounds[1] + 1e-12).all()
 
 
 def test_two_inputs_are_settled_exactly():

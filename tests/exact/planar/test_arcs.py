@@ -1,4 +1,4 @@
-"""Arcs of directions: the far field on 100,000 directions, rational arithmetic, known answers."""
+"""Arcs of directions: the far field on 20,000 directions, rational arithmetic, known answers."""
 
 import math
 
@@ -16,7 +16,10 @@ from farfield.exact.planar.arcs import blind_arcs
 from oracles import far_field
 from small_networks import dense
 
-ANGLES = np.random.default_rng(0).uniform(0, 2 * np.pi, 100_000)
+# One direction, anywhere, in each of as many equal parts of the circle.
+COUNT = 20_000
+SHARES = (np.arange(COUNT) + np.random.default_rng(0).random(COUNT)) / COUNT
+ANGLES = 2 * np.pi * SHARES
 DIRECTIONS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 
 
@@ -60,9 +63,10 @@ def test_arcs_agree_with_the_far_field_on_many_directions(name):
     torch.testing.assert_close(arcs.probabilities[:, place], far.probabilities, rtol=0, atol=1e-9)
     assert torch.equal(arcs.label[place], far.label)
     sampled = float((far.confidence >= 0.9).double().mean())
-    assert abs(arcs.share - sampled) < 4 * math.sqrt(0.25 / len(ANGLES))
+    # Only parts that an arc ends in can be counted wrongly.
+    assert abs(arcs.share - sampled) < 1e-3
     own = (far.probabilities.amax(dim=-1) >= 0.9).double().mean(dim=1)
-    assert (arcs.instance_share - own).abs().max() < 4 * math.sqrt(0.25 / len(ANGLES))
+    assert (arcs.instance_share - own).abs().max() < 1e-3
     # Neighbours differ, so no arc is cut in two for nothing.
     if len(arcs) > 1:
         change = arcs.probabilities != arcs.probabilities.roll(1, dims=1)

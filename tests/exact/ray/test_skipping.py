@@ -94,7 +94,7 @@ class Spike(nn.Module):
 
     def __init__(self, place, width):
         super().__init__()
-        self.rest = mlp(1, 30, 30, 2, seed=5)
+        self.rest = mlp(1, 20, 20, 2, seed=5)
         self.last = nn.Linear(2, 2, dtype=torch.float64)
         self.place, self.width = place, width
 
@@ -107,8 +107,9 @@ class Spike(nn.Module):
         return unsure + torch.cat([spike, 0 * spike], dim=1)
 
 
-@pytest.mark.parametrize("width", [1e-3, 1e-7, 1e-10])
-@pytest.mark.parametrize("place", [0.01, 1.2345, 77.7])
+@pytest.mark.parametrize(
+    ("place", "width"), [(0.01, 1e-3), (0.01, 1e-10), (1.2345, 1e-7), (77.7, 1e-3), (77.7, 1e-10)]
+)
 def test_a_planted_spike_is_never_skipped(place, width):
     network = ff.capture(Spike(place, width), torch.zeros(1, 1, dtype=torch.float64))
     result = first_reaching(network, [0.0], [1.0], 0.999, skip=True)
