@@ -14,7 +14,7 @@ from farfield.errors import InputError
 from nasty_networks import ARCHITECTURES, RAYS, nasty, nasty_rays
 from oracles import far_field, limit_by_evaluation, value_at
 
-NETWORKS = 20
+NETWORKS = 10
 
 
 def close(value: float, exact: Fraction, size: Fraction) -> bool:
@@ -64,7 +64,7 @@ def test_certified_results_equal_rational_arithmetic(architecture):
 def test_the_rational_oracle_itself(architecture):
     """Rational germs agree with plain rational evaluation beyond every breakpoint."""
     rng = np.random.default_rng(7)
-    for _ in range(4):
+    for _ in range(2):
         module = nasty(architecture, rng)
         inputs = 4 if architecture == "pool-first" else module[0].in_features
         for origin, direction in zip(*(a.tolist() for a in nasty_rays(inputs, rng)), strict=True):

@@ -145,7 +145,8 @@ def test_every_pattern_on_a_grid_is_a_polygon_and_every_polygon_has_its_own(seed
             values = part(values)
             if isinstance(part, nn.ReLU):
                 signs.append(values > 0)
-        return {tuple(row) for row in torch.cat(signs, dim=1).int().tolist()}
+        bits = torch.cat(signs, dim=1).long()
+        return set((bits << torch.arange(bits.shape[1])).sum(dim=1).unique().tolist())
 
     steps = torch.linspace(-5, 5, 300, dtype=torch.float64)
     with torch.no_grad():

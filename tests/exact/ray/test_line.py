@@ -99,9 +99,11 @@ def captured_mlp(*sizes, seed):
     return capture(mlp(*sizes, seed=seed), sizes[0])
 
 
-@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize(("budget", "stop"), [(1 << 20, INF), (64, INF), (1 << 20, 2.5)])
+@pytest.mark.parametrize(
+    ("draw", "budget", "stop"),
+    [*((draw, 1 << 20, INF) for draw in DRAWS), ("normal", 64, INF), ("whole", 1 << 20, 2.5)],
+)
 def test_breakpoints_equal_those_of_rational_arithmetic(name, draw, budget, stop):
     _, origin, direction = build(name, draw)
     lines = along(captured(name, draw), origin, direction, stop, budget=budget)

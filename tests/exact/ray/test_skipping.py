@@ -28,7 +28,7 @@ INF = float("inf")
 def captured(kind, seed):
     torch.manual_seed(seed)
     if kind == "mlp":
-        module, shape = mlp(3, 40, 40, 4, seed=seed), (3,)
+        module, shape = mlp(3, 24, 24, 4, seed=seed), (3,)
     elif kind == "one logit":
         module, shape = mlp(3, 30, 20, 1, seed=seed), (3,)
     elif kind == "leaky":
@@ -36,8 +36,8 @@ def captured(kind, seed):
         module, shape = nn.Sequential(nn.Linear(3, 20), Residual(inner), nn.Linear(20, 3)), (3,)
     else:
         parts = [nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3)]
-        module = nn.Sequential(*parts, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3))
-        shape = (1, 12, 12)
+        module = nn.Sequential(*parts, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 2 * 2, 3))
+        shape = (1, 8, 8)
     for parameter in module.parameters():
         parameter.data *= 1.5
     return ff.capture(module.double(), torch.zeros(1, *shape, dtype=torch.float64))
@@ -134,9 +134,9 @@ def test_large_networks_skip_by_themselves(monkeypatch):
     network = captured("image", 0)
     origin, direction = ray_of(network, 2)
     program = network.groups[0].program
-    assert stretches.kinks(program) == 4 * 12 * 12 + 4 * 6 * 6 + 4 * 4 * 4
+    assert stretches.kinks(program) == 4 * 8 * 8 + 4 * 4 * 4 + 4 * 2 * 2
     assert first_reaching(network, origin, direction, 0.9999).skipped == 0
-    monkeypatch.setattr(stretches, "MANY_UNITS", 500)
+    monkeypatch.setattr(stretches, "MANY_UNITS", 300)
     assert first_reaching(network, origin, direction, 0.9999).skipped > 0
 
 
@@ -177,7 +177,7 @@ def test_rays_of_no_length_and_of_one_piece():
 def test_skipping_needs_plain_single_precision(monkeypatch):
     network = captured("image", 0)
     origin, direction = ray_of(network, 2)
-    monkeypatch.setattr(stretches, "MANY_UNITS", 500)
+    monkeypatch.setattr(stretches, "MANY_UNITS", 300)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
     assert first_reaching(network, origin, direction, 0.9999).skipped == 0
     with pytest.raises(InputError, match="plain single precision"):
