@@ -17,7 +17,7 @@ from farfield.errors import UnsupportedOperation
 from farfield.exact import FarField, SureFrom, along
 from farfield.exact.ray.stretches import kinks
 from farfield.levels import SURE
-from farfield.scores import all_scores
+from farfield.scores import PROBABILITY_SCORES, all_scores
 
 # Rays are shown out to a million standard deviations; whatever comes after is the limit.
 OUTMOST = 1e6
@@ -69,19 +69,19 @@ def rays(
         final = in_common(far.final_from(budget=affordable(far, walking)), far.winner)
     firsts = _firsts(subject, starts, ways)
     inward = subject.in_deviations(torch.from_numpy(ways)).tolist()
+    limits = {"confidence": far.confidence} | {name: far.score(name) for name in PROBABILITY_SCORES}
     made = []
     for index, (name, start, way) in enumerate(zip(names, starts, ways, strict=True)):
         one = inward[index] or 1.0
         t, p = _seen(subject, start, way, one)
         scores = {"confidence": p.mean(dim=0).amax(dim=-1)} | dict(all_scores(p))
-        limits = {"confidence": far.confidence} | {n: far.score(n) for n in all_scores(p[:, :1])}
         first, pieces = firsts[index]
         steps = 1.0 if unit else one
         each = Ray(
             name=name,
             unit=unit or "standard deviations",
-            t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one)),
-            scores={n: tuple(round(float(v), 6) for v in values) for n, values in scores.items()},
+            t=tuple(float(f"{step:.6g}") for step in (t if unit else t * one).tolist()),
+            scores={n: tuple(round(v, 6) for v in values.tolist()) for n, values in scores.items()},
             limits={n: float(value[index]) for n, value in limits.items()},
             reach=float(far.reach[:, index].amax()) * steps,
             first=None if first is None else first * steps,

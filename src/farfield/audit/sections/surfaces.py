@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -152,17 +152,18 @@ def _edges(plane: Plane) -> tuple[tuple[float, float, float, float], ...]:
     if len(plane.vertices) > 2 * MOST_SEGMENTS:
         return ()
     seen: dict[tuple[float, ...], tuple[float, float, float, float]] = {}
-    for index in range(len(plane)):
-        corners = np.round(plane.polygon(index).numpy(), 9)
-        for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-            key = tuple(map(float, (x0, y0, x1, y1) if (x0, y0) <= (x1, y1) else (x1, y1, x0, y0)))
+    corners, starts = np.round(plane.vertices.numpy(), 9).tolist(), plane.offsets.tolist()
+    for start, end in pairwise(starts):
+        own = corners[start:end]
+        for (x0, y0), (x1, y1) in zip(own, own[1:] + own[:1], strict=True):
+            key = (x0, y0, x1, y1) if (x0, y0) <= (x1, y1) else (x1, y1, x0, y0)
             seen[key] = _segment(x0, y0, x1, y1)
     return tuple(seen.values())
 
 
 def _boundaries(plane: Plane) -> tuple[tuple[float, float, float, float], ...]:
-    segments = plane.boundaries().segments.numpy().reshape(-1, 4)
-    return tuple(_segment(*ends) for ends in segments[:MOST_SEGMENTS])
+    segments = plane.boundaries().segments.reshape(-1, 4)
+    return tuple(_segment(*ends) for ends in segments[:MOST_SEGMENTS].tolist())
 
 
 def _segment(*ends: float) -> tuple[float, float, float, float]:
