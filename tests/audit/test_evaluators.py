@@ -32,10 +32,10 @@ def patients():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "age": rng.integers(20, 90, 200).astype(float),
-            "ward": rng.choice(["north", "south", "west"], 200),
-            "code": rng.choice([1, 2, 9], 200),
-            "smoker": rng.choice([True, False], 200),
+            "age": rng.integers(20, 90, 80).astype(float),
+            "ward": rng.choice(["north", "south", "west"], 80),
+            "code": rng.choice([1, 2, 9], 80),
+            "smoker": rng.choice([True, False], 80),
         }
     )
     sick = ((frame.age > 55) ^ (frame.ward == "west")).map({True: "ill", False: "well"})
@@ -51,7 +51,7 @@ def pipeline(patients):
             ("codes", OneHotEncoder(), ["ward", "code", "smoker"]),
         ]
     )
-    return make_pipeline(columns, GradientBoostingClassifier(random_state=0)).fit(frame, sick)
+    return make_pipeline(columns, GradientBoostingClassifier(n_estimators=5, random_state=0)).fit(frame, sick)
 
 
 def test_a_pipeline_is_asked_in_its_own_columns(patients, pipeline):
@@ -59,7 +59,7 @@ def test_a_pipeline_is_asked_in_its_own_columns(patients, pipeline):
     source = open_data(frame, sick, categorical=["code"])
     box = black_box(pipeline, source, frame, "it is one")
     fitted = source.fit_to(len(box.features), feature_names=box.features, n_classes=2)
-    rows = fitted.sample(200)
+    rows = fitted.sample(80)
     expected = pipeline.predict_proba(frame.iloc[rows.index])
     assert np.array_equal(box.probabilities(rows.X)[0].numpy(), expected)
     assert box.labels == ("ill", "well")
@@ -69,10 +69,9 @@ def test_a_pipeline_is_audited_from_its_frame_and_from_a_file(patients, pipeline
     frame, sick = patients
     whole = frame.assign(outcome=sick, row=np.arange(len(frame)))
     whole.to_csv(tmp_path / "patients.csv", index=False)
-    in_frame = ff.audit(pipeline, frame, sick, categorical=["code"], directions=20)
-    in_file = ff.audit(
-        pipeline, whole.drop(columns="row"), label="outcome", categorical=["code"], directions=20
-    )
+    few = {"categorical": ["code"], "directions": 10, "samples": 30}
+    in_frame = ff.audit(pipeline, frame, sick, **few)
+    in_file = ff.audit(pipeline, whole.drop(columns="row"), label="outcome", **few)
     assert in_frame.health.numbers["accuracy"].value == pipeline.score(frame, sick)
     assert in_file.blindness == in_frame.blindness
     moved = next(each for each in in_frame.features if each.name == "ward")
@@ -82,14 +81,15 @@ def test_a_pipeline_is_audited_from_its_frame_and_from_a_file(patients, pipeline
 @pytest.mark.parametrize("names", [True, False])
 def test_a_forest_that_is_asked_says_what_it_is_known_to_say(names):
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "c"])
+    rows = pd.DataFrame(rng.standard_normal((60, 3)), columns=["a", "b", "c"])
     rows = rows if names else rows.to_numpy()
     y = (np.asarray(rows)[:, 0] > 0).astype(int)
-    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
-    asked = ff.audit(forest, rows, y, directions=30, evidence="sampled")
+    forest = RandomForestClassifier(4, random_state=0).fit(rows, y)
+    few = {"directions": 20, "samples": 30}
+    asked = ff.audit(forest, rows, y, evidence="sampled", **few)
     assert asked.verdict.seen_to == 1e6
     assert asked.model.parameters == 0
-    exact = ff.audit(forest, rows, y, directions=30, evidence="exact")
+    exact = ff.audit(forest, rows, y, evidence="exact", **few)
     assert exact.verdict.seen_to is None
     assert exact.model.parameters > 20
     for found in (asked, exact):
@@ -114,9 +114,9 @@ class Waves(nn.Module):
 
 
 def test_a_module_without_a_rule_is_asked_and_its_logits_become_probabilities():
-    rows = np.random.default_rng(0).standard_normal((80, 2))
+    rows = np.random.default_rng(0).standard_normal((30, 2))
     module = Waves()
-    found = ff.audit(module, rows, directions=20)
+    found = ff.audit(module, rows, directions=5)
     assert found.verdict.seen_to == 1e6
     assert any("softmax was applied" in note for note in found.model.notes)
     assert any("sin" in note for note in found.model.notes)
@@ -127,9 +127,9 @@ def onnx_forest(tmp_path_factory):
     """A forest, its file, and its data."""
     onnx = pytest.importorskip("skl2onnx")
     pytest.importorskip("onnxruntime")
-    rows = np.random.default_rng(0).standard_normal((150, 3)).astype(np.float32)
+    rows = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
     y = np.where(rows[:, 0] > 0, "yes", "no")
-    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
+    forest = RandomForestClassifier(4, random_state=0).fit(rows, y)
     path = tmp_path_factory.mktemp("forest") / "forest.onnx"
     path.write_bytes(onnx.to_onnx(forest, rows[:1]).SerializeToString())
     return forest, path, rows, y
@@ -137,8 +137,8 @@ def onnx_forest(tmp_path_factory):
 
 def test_an_onnx_forest_is_run_by_onnxruntime(onnx_forest):
     forest, path, rows, y = onnx_forest
-    found = ff.audit(path, rows, y, directions=20)
-    own = ff.audit(forest, rows, y, directions=20)
+    few = {"directions": 10, "samples": 30}
+    found, own = (ff.audit(each, rows, y, **few) for each in (path, forest))
     assert found.model.classes == ("no", "yes")
     assert found.health.numbers["accuracy"].value == forest.score(rows, y)
     assert [each.classes for each in found.families] == [each.classes for each in own.families]
@@ -160,7 +160,7 @@ def test_an_onnx_pipeline_with_one_input_for_every_column(tmp_path, patients):
     made = skl2onnx.convert_sklearn(model, initial_types=inputs)
     path = tmp_path / "pipeline.onnx"
     path.write_bytes(made.SerializeToString())
-    found = ff.audit(path, frame, sick, directions=20)
+    found = ff.audit(path, frame, sick, directions=5, samples=30)
     assert found.health.numbers["accuracy"].value == model.score(frame, sick)
 
 
@@ -171,7 +171,7 @@ def test_a_function_of_frames_gets_frames(patients):
         p = np.where(given["ward"] == "west", 0.9, 0.2)
         return np.stack([1 - p, p], axis=1)
 
-    found = ff.audit(score, frame, categorical=["code"], directions=10)
+    found = ff.audit(score, frame, categorical=["code"], directions=5)
     ward = next(each for each in found.features if each.name == "ward")
     assert {value.value: value.changed for value in ward.values}["west"] > 0
 
@@ -181,7 +181,7 @@ def test_a_factory_may_return_any_classifier(tmp_path, monkeypatch):
         "import numpy as np\ndef make():\n    return lambda X: np.full((len(X), 2), 0.5)\n"
     )
     monkeypatch.chdir(tmp_path)
-    rows = np.random.default_rng(0).standard_normal((50, 2))
+    rows = np.random.default_rng(0).standard_normal((20, 2))
     found = ff.audit("my_models:make", rows, directions=10, allow_code=True)
     assert found.verdict.blind == 0
     assert found.model.kind == "factory"
@@ -210,17 +210,17 @@ def test_a_forgotten_label_is_found_for_models_that_can_only_be_asked(onnx_fores
     forest, path, rows, y = onnx_forest
     data = tmp_path / "rows.csv"
     pd.DataFrame(rows, columns=["a", "b", "c"]).assign(verdict=y).to_csv(data, index=False)
-    found = ff.audit(path, data, directions=10)
+    found = ff.audit(path, data, directions=5, samples=30)
     assert found.health.numbers["accuracy"].value == forest.score(rows, y)
     assert any("verdict" in note for note in found.data.notes)
 
 
 def test_a_black_box_is_guarded_in_its_audit(short_attack):
     rng = np.random.default_rng(0)
-    rows = rng.standard_normal((200, 3))
+    rows = rng.standard_normal((80, 3))
     y = (rows[:, 0] > 0).astype(int)
-    forest = RandomForestClassifier(8, random_state=0).fit(rows, y)
-    found = ff.audit(forest, rows, y, directions=10, guard=True)
+    forest = RandomForestClassifier(4, random_state=0).fit(rows, y)
+    found = ff.audit(forest, rows, y, directions=5, samples=40, guard=True)
     assert found.guard.certificate["largest probability an attack found there"] <= 0.51
     assert found.guard.features[0].certified[0] < rows[:, 0].min()
 
@@ -228,22 +228,23 @@ def test_a_black_box_is_guarded_in_its_audit(short_attack):
 def test_missing_values_are_allowed_where_the_model_fills_them(tmp_path):
     skl2onnx = pytest.importorskip("skl2onnx")
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.standard_normal((200, 3)), columns=["a", "b", "c"])
+    rows = pd.DataFrame(rng.standard_normal((70, 3)), columns=["a", "b", "c"])
     y = (rows["a"] > 0).astype(int)
     rows.loc[::7, "b"] = np.nan
     scaled = make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()).fit(rows, y)
-    found = ff.audit(scaled, rows, y, directions=10)
+    few = {"directions": 5, "samples": 30}
+    found = ff.audit(scaled, rows, y, **few)
     assert found.health.numbers["accuracy"].value == scaled.score(rows, y)
     assert any("takes missing values" in note and "mean" in note for note in found.data.notes)
-    boosted = HistGradientBoostingClassifier(max_iter=10).fit(rows, y)
-    assert ff.audit(boosted, rows, y, directions=10).data.missing == {"b": 29}
+    boosted = HistGradientBoostingClassifier(max_iter=3).fit(rows, y)
+    assert ff.audit(boosted, rows, y, **few).data.missing == {"b": 10}
     network = make_pipeline(SimpleImputer(), MLPClassifier((4,), max_iter=30, random_state=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         network.fit(rows.to_numpy(), y)
     example = rows.to_numpy(np.float32)[:1]
     (tmp_path / "m.onnx").write_bytes(skl2onnx.to_onnx(network, example).SerializeToString())
-    exact = ff.audit(tmp_path / "m.onnx", rows, y, directions=10)
+    exact = ff.audit(tmp_path / "m.onnx", rows, y, **few)
     assert exact.verdict.seen_to is None
     assert any("takes missing values" in note for note in exact.data.notes)
     forest = LogisticRegression().fit(rows.fillna(0), y)

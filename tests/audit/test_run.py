@@ -19,16 +19,30 @@ from farfield.evaluate import Estimate
 
 @pytest.fixture(scope="module")
 def moons():
-    data = ff.datasets.half_moons(0)
-    model = ff.EnsembleClassifier(members=3, hidden=(10, 10), epochs=15, random_state=0)
+    data = ff.datasets.half_moons(0, points=150)
+    model = ff.EnsembleClassifier(members=3, hidden=(6, 6), epochs=15, random_state=0)
     return model.fit(data.X, data.y), data
 
 
-@pytest.fixture(scope="module")
-def audited(moons):
+def whole(moons, **more):
+    """An audit that has every part."""
     model, data = moons
-    far = {"far": data.X * 50}
-    return ff.audit(model, data.X, data.y, features=["x", "y"], ood=far, directions=100)
+    few = {"directions": 30, "samples": 100, "random_state": 7}
+    return ff.audit(
+        model, data.X, data.y, features=["x", "y"], ood={"far": data.X * 50}, **few, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def watched(moons):
+    """One audit, and the progress that it reported."""
+    steps = []
+    return whole(moons, progress=lambda *step: steps.append(step)), steps
+
+
+@pytest.fixture(scope="module")
+def audited(watched):
+    return watched[0]
 
 
 def test_an_audit_has_every_part(audited, moons):
@@ -64,17 +78,14 @@ def test_numbers_are_those_of_the_exact_core(audited, moons):
     assert ray.first is not None
 
 
-def test_the_same_seed_gives_the_same_audit_and_moves_no_global_state(moons):
-    model, data = moons
+def test_the_same_seed_gives_the_same_audit_and_moves_no_global_state(audited, moons):
     before, there = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 - the state itself is meant
-    first, second = (
-        ff.audit(model, data.X, data.y, directions=30, random_state=7) for _ in range(2)
-    )
+    again = whole(moons)
     assert torch.equal(before, torch.get_rng_state())
     assert (there == np.random.get_state()[1]).all()  # noqa: NPY002
-    assert first.families == second.families
-    assert first.surfaces == second.surfaces
-    assert first.health == second.health
+    assert again.families == audited.families
+    assert again.surfaces == audited.surfaces
+    assert again.health == audited.health
 
 
 def test_max_blind_decides():
@@ -89,19 +100,19 @@ def test_max_blind_decides():
 
 
 def test_labels_may_be_words_and_are_those_of_the_model():
-    rows = np.random.default_rng(0).standard_normal((80, 2))
+    rows = np.random.default_rng(0).standard_normal((60, 2))
     words = np.where(rows[:, 0] > 0, "yes", "no")
     model = ff.ReLUClassifier(hidden=(8,), epochs=30, random_state=0).fit(rows, words)
-    found = ff.audit(model, rows, words, directions=10)
+    found = ff.audit(model, rows, words, directions=5, samples=20)
     assert found.model.classes == ("no", "yes")
     assert found.health.numbers["accuracy"].value == model.score(rows, words)
     with pytest.raises(InputError, match="maybe"):
         ff.audit(model, rows, np.where(rows[:, 0] > 0, "maybe", "no"))
 
 
-def test_without_labels_there_is_no_health(moons):
-    model, data = moons
-    found = ff.audit(model, data.X, directions=10)
+def test_without_labels_there_is_no_health():
+    rows = np.random.default_rng(0).standard_normal((20, 2))
+    found = ff.audit(affine([[1.0, 2.0], [0.0, 1.0]], [0.0, 0.0]), rows, directions=5)
     assert found.health is None
     assert found.data.class_counts == {}
 
@@ -142,7 +153,7 @@ def test_regressors_collapse():
 def test_smooth_networks_are_audited_without_rays():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.Linear(8, 2))
-    found = ff.audit(model, np.random.default_rng(0).standard_normal((40, 2)), directions=10)
+    found = ff.audit(model, np.random.default_rng(0).standard_normal((20, 2)), directions=5)
     assert found.rays[0].first is None
     assert found.features[0].up.assumptions is None
 
@@ -174,22 +185,21 @@ def test_a_table_that_does_not_fit_the_model(moons):
         ff.audit(model, np.array([[0.0, np.nan], [1.0, 2.0]]))
 
 
-def test_progress_is_reported(moons):
-    model, data = moons
-    seen = []
-    ff.audit(model, data.X, data.y, directions=5, progress=lambda *step: seen.append(step))
-    assert {"directions", "features", "rays", "surfaces", "health"} <= {name for name, _ in seen}
-    assert all(0 <= done <= 1 for _, done in seen)
+def test_progress_is_reported(watched):
+    _, steps = watched
+    assert {"directions", "features", "rays", "surfaces", "health"} <= {name for name, _ in steps}
+    assert all(0 <= done <= 1 for _, done in steps)
 
 
 def test_distances_agree_with_the_models_own_predictions():
     data = load_breast_cancer()
+    X, y = data.data[:200, :10], data.target[:200]
     model = make_pipeline(
-        StandardScaler(), MLPClassifier((16, 16), max_iter=1000, random_state=0)
-    ).fit(data.data, data.target)
-    names = [str(name) for name in data.feature_names]
-    found = ff.audit(model, data.data, features=names, directions=20, samples=569)
-    median, deviation = np.median(data.data, axis=0), data.data.std(axis=0)
+        StandardScaler(), MLPClassifier((12, 12), max_iter=1000, random_state=0)
+    ).fit(X, y)
+    names = [str(name) for name in data.feature_names[:10]]
+    found = ff.audit(model, X, features=names, directions=5, samples=200)
+    median, deviation = np.median(X, axis=0), X.std(axis=0)
     along_features = [ray for ray in found.rays if "from the median row" in ray.name]
     assert len(along_features) == 8
     before_the_reach = 0
@@ -238,7 +248,7 @@ def test_a_model_without_a_limit_on_a_late_ray_is_asked_from_the_start():
     torch.manual_seed(0)
     X = np.random.default_rng(0).normal(size=(40, 2))
     X[:, 1] = X[:, 0] + 0.02 * X[:, 1]
-    few = {"samples": 20, "directions": 20}
+    few = {"samples": 10, "directions": 20}
     found = ff.audit(Narrow().double(), X, **few)
     assert found.verdict.seen_to is not None
     assert "exp of a value that keeps growing" in found.model.notes[0]

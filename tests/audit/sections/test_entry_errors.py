@@ -30,7 +30,8 @@ def sure(rows):
 
 @pytest.fixture(scope="module")
 def audit(short_attack):
-    return ff.audit(sure, X, (X[:, 0] > 5).astype(int), features=["a", "b"], guard=True)
+    labels = (X[:, 0] > 5).astype(int)
+    return ff.audit(sure, X, labels, features=["a", "b"], directions=5, guard=True)
 
 
 def error(audit, column, name):
@@ -128,8 +129,8 @@ def pipeline(frame, city, **encoder):
 @pytest.mark.parametrize("evidence", ["auto", "sampled"])
 def test_categories_that_nobody_knows_in_raw_columns(evidence):
     """What a pipeline from raw columns says of them is what it says of a word it never saw."""
-    city = RNG.integers(0, 2, 300)
-    frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
+    city = RNG.integers(0, 2, 100)
+    frame = pandas.DataFrame({"a": X[:100, 0], "city": np.where(city == 0, "x", "y")})
     model = pipeline(frame, city, handle_unknown="ignore")
     audit = ff.audit(model, frame, directions=5, entry_rows="all", evidence=evidence)
     found = error(audit, "city", "unknown category")
@@ -139,8 +140,8 @@ def test_categories_that_nobody_knows_in_raw_columns(evidence):
 
 
 def test_models_that_refuse_unknown_categories():
-    city = RNG.integers(0, 2, 300)
-    frame = pandas.DataFrame({"a": X[:, 0], "city": np.where(city == 0, "x", "y")})
+    city = RNG.integers(0, 2, 60)
+    frame = pandas.DataFrame({"a": X[:60, 0], "city": np.where(city == 0, "x", "y")})
     model = pipeline(frame, city)
     followed = ff.audit(model, frame, directions=5).entry_errors
     assert followed.refused == ("city",)

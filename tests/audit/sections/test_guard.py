@@ -17,13 +17,13 @@ pytestmark = pytest.mark.usefixtures("short_attack")
 
 @pytest.fixture(scope="module")
 def moons():
-    data = ff.datasets.half_moons(0, points=200)
+    data = ff.datasets.half_moons(0, points=120)
     return ff.ReLUClassifier(hidden=(8,), epochs=15, random_state=0).fit(data.X, data.y), data
 
 
 def test_before_and_after_with_one_blind_share_in_one_report(moons):
     model, data = moons
-    options = {"ood": {"far": data.X * 20}, "directions": 20}
+    options = {"ood": {"far": data.X * 20}, "directions": 10}
     audited = ff.audit(model, data.X, data.y, guard=True, **options)
     found = audited.guard
     before = {name: pair[0] for name, pair in found.rows.items() if name.startswith("blind:")}
@@ -49,7 +49,7 @@ def test_a_guard_made_meanwhile_is_the_same(moons, monkeypatch):
     monkeypatch.setattr(sections.torch, "set_num_threads", left.append)
     for count in (1, 2):
         monkeypatch.setattr(sections.torch, "get_num_threads", lambda count=count: count)
-        found.append(ff.audit(model, data.X, data.y, guard="sample", samples=60, directions=5))
+        found.append(ff.audit(model, data.X, data.y, guard="sample", samples=40, directions=5))
     assert threads == [True, False]
     assert (left[0], left[-1]) == (1, 2)
     one, other = (each.guard for each in found)
@@ -64,9 +64,19 @@ def safe(moons):
     return ff.guard(model, data.X, random_state=0)
 
 
-def test_features_before_and_after(moons, safe):
+FEW = {"features": ["x", "y"], "max_blind": 0.0, "directions": 5, "samples": 60}
+
+
+@pytest.fixture(scope="module")
+def guarded(moons, safe):
+    """The audit of a guarded model."""
     _, data = moons
-    found = ff.audit(safe, data.X, data.y, features=["x", "y"], directions=10).guard.features
+    return ff.audit(safe, data.X, data.y, **FEW)
+
+
+def test_features_before_and_after(moons, safe, guarded):
+    _, data = moons
+    found = guarded.guard.features
     assert [each.name for each in found] == ["x", "y"]
     middle = np.median(data.X, axis=0)
     for place, each in enumerate(found):
@@ -84,9 +94,9 @@ def test_bounded_and_categorical_features_before_and_after():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
-            "age": rng.normal(50, 10, 300).clip(0),
-            "dose": rng.normal(size=300),
-            "unit": rng.choice(["a", "b"], 300),
+            "age": rng.normal(50, 10, 150).clip(0),
+            "dose": rng.normal(size=150),
+            "unit": rng.choice(["a", "b"], 150),
         }
     )
     y = (table["dose"] + (table["unit"] == "a") > 0.5).to_numpy().astype(int)
@@ -95,7 +105,7 @@ def test_bounded_and_categorical_features_before_and_after():
     ).astype(float)
     model = ff.ReLUClassifier(hidden=(8,), epochs=15, random_state=0).fit(X, y)
     schema = Schema(features={"age": FeatureSchema(low=0.0)})
-    found = ff.audit(model, table, y, guard=True, schema=schema, directions=10).guard
+    found = ff.audit(model, table, y, guard=True, schema=schema, directions=5).guard
     age, dose = found.features
     assert (age.name, dose.name) == ("age", "dose")
     assert age.certified[0] is None
@@ -104,21 +114,21 @@ def test_bounded_and_categorical_features_before_and_after():
     assert table["age"].max() < age.certified[1] < 150
 
 
-def test_a_guarded_model_is_not_blind_by_proof(moons, safe, tmp_path):
+def test_a_guarded_model_is_not_blind_by_proof(moons, safe, guarded, tmp_path):
     _, data = moons
     path = tmp_path / "safe.safetensors"
     safe.save(path)
-    for each in (safe, path):
-        found = ff.audit(each, data.X, data.y, max_blind=0.0, directions=10)
+    read = ff.audit(path, data.X, data.y, **FEW)
+    for found in (guarded, read):
         assert found.passed
         assert found.verdict.blind == 0.0
         assert found.guard is not None
         assert found.blindness["axes"] == 1.0  # the model inside, as the verdict says
-    assert found.model.source == str(path)
+    assert read.model.source == str(path)
 
 
 def test_regressors_have_no_guard():
-    rng_X = ff.datasets.half_moons(0).X
+    rng_X = ff.datasets.half_moons(0, points=40).X
     model = ff.EnsembleRegressor(members=2, hidden=(4,), epochs=2, random_state=0)
     model.fit(rng_X, rng_X[:, 0])
     with pytest.raises(InputError, match="classifier"):

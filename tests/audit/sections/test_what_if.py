@@ -14,10 +14,10 @@ from farfield.audit.record import Audit
 RNG = np.random.default_rng(0)
 FRAME = pandas.DataFrame(
     {
-        "lactate": RNG.uniform(0.0, 10.0, 200),
-        "b": RNG.normal(size=200),
-        "smoker": RNG.integers(0, 2, 200),
-        "ward": np.array(["icu", "er"])[RNG.integers(0, 2, 200)],
+        "lactate": RNG.uniform(0.0, 10.0, 80),
+        "b": RNG.normal(size=80),
+        "smoker": RNG.integers(0, 2, 80),
+        "ward": np.array(["icu", "er"])[RNG.integers(0, 2, 80)],
     }
 )
 
@@ -87,6 +87,6 @@ def test_rows_of_the_data_only_where_they_may_be_shown(audit):
     own = FRAME["lactate"].round(12).tolist()
     at = [column.name for column in audit.what_if.columns].index("lactate")
     assert all(round(row.values[at], 12) not in own for row in audit.what_if.rows[:1])
-    shown = ff.audit(model(), FRAME, directions=5, show_rows=True).what_if
+    shown = ff.audit(model(), FRAME, directions=5, samples=30, show_rows=True).what_if
     assert shown.rows[-1].title.startswith("the row of the data")
     assert shown.rows[-1].guarded is None
