@@ -10,7 +10,8 @@ nearer by, or the same row in float64 still is, and nothing in the network switc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ from farfield.exact import FarField
 FEATURES, RANDOM, POWERS = 32, 2, 38
 # Inputs beyond this are not tried: the largest float32 is some 3.4e38.
 LARGEST = 3e38
+# Numbers that the model is asked about at a time.
+MOST_NUMBERS = 1_000_000
 # Rows of the data on which the model must say what was captured.
 COMPARED = 16
 # How far an answer is from the limit that it has left, and how near it must have been.
@@ -50,6 +53,16 @@ class _Rays:
         """``(rays, inputs)`` that many standard deviations out."""
         rows: Floats = self.origins + size * self.directions
         return rows
+
+    def answers(self, ask: Callable[[Floats], Any], sizes: Sequence[float]) -> list[Floats]:
+        """What is answered at each of some sizes, ``(rays, classes)``, with few questions."""
+        step = max(1, MOST_NUMBERS // self.origins.size)
+        found: list[Floats] = []
+        for start in range(0, len(sizes), step):
+            some = sizes[start : start + step]
+            rows = np.concatenate([self.at(size) for size in some])
+            found += np.split(np.asarray(ask(rows), dtype=float), len(some))
+        return found
 
 
 def compute(case: Case) -> dict[str, Any]:
@@ -124,10 +137,12 @@ def _asked(
     own: Callable[[Floats], Any], rays: _Rays, sizes: Floats
 ) -> tuple[list[Floats], float | None]:
     """What the model answers size by size, ``(rays, classes)``, until it raises an error."""
+    with suppress(FarfieldError):
+        return rays.answers(own, sizes.tolist()), None
     found: list[Floats] = []
     for size in sizes.tolist():
         try:
-            found.append(np.asarray(own(rays.at(size)), dtype=float))
+            found += rays.answers(own, [size])
         except FarfieldError:
             return found, size
     return found, None
@@ -158,9 +173,10 @@ def _left(case: Case, rays: _Rays, sizes: Floats, answers: list[Floats]) -> Iter
     decided = np.isfinite(limit).all(axis=1) & ~far.undecided.any(dim=0).numpy()
     was_near = np.zeros(len(limit), dtype=bool)
     winner = limit.argmax(axis=1)
-    for size, p in zip(sizes.tolist(), answers, strict=False):
+    asked = sizes[: len(answers)].tolist()
+    read = rays.answers(lambda rows: network.probabilities(rows).mean(dim=0), asked)
+    for size, p, exact in zip(asked, answers, read, strict=True):
         gap = np.abs(p - limit).max(axis=1)
-        exact = network.probabilities(rays.at(size)).mean(dim=0).numpy()
         still = np.abs(exact - limit).max(axis=1) <= NEAR
         settled = decided & (reach <= size)
         left = settled & _is_answer(p) & (gap > AWAY) & (was_near | still)
