@@ -51,7 +51,9 @@ def pipeline(patients):
             ("codes", OneHotEncoder(), ["ward", "code", "smoker"]),
         ]
     )
-    return make_pipeline(columns, GradientBoostingClassifier(n_estimators=5, random_state=0)).fit(frame, sick)
+    return make_pipeline(columns, GradientBoostingClassifier(n_estimators=5, random_state=0)).fit(
+        frame, sick
+    )
 
 
 def test_a_pipeline_is_asked_in_its_own_columns(patients, pipeline):

@@ -49,7 +49,7 @@ def run(name, work=noted, guard=guarded, more=()):
     sections._elsewhere, case.guarded = work, guard
     os.dup2(os.open(home / f"{name}.err", os.O_WRONLY | os.O_CREAT), 2)
     sys.argv = ["farfield", "audit", str(home / "model.pt2"), "--data", str(home / "rows.csv"),
-                "--label", "y", "--directions", "5", "--samples", "20", "--quiet",
+                "--label", "y", "--directions", "3", "--samples", "10", "--quiet",
                 "--out", str(home / name), *more]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     cli.main()
@@ -95,7 +95,7 @@ print(json.dumps(found))
 def ran(tmp_path_factory, nursery):
     """A small network audited in every way there is, and what became of each."""
     home = tmp_path_factory.mktemp("second")
-    X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["y"] = (X[:, 0] + X[:, 1] > 0).astype(int)
     frame.to_csv(home / "rows.csv", index=False)

@@ -23,8 +23,8 @@ def folder(tmp_path_factory):
     """A table with a category and a bounded column, and an estimator trained on it."""
     home = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
-    age, sat = rng.normal(60, 12, 200), rng.uniform(80, 100, 200)
-    ward = rng.choice(["icu", "er"], 200)
+    age, sat = rng.normal(60, 12, 80), rng.uniform(80, 100, 80)
+    ward = rng.choice(["icu", "er"], 80)
     died = np.where((age - 60) / 12 - (sat - 90) / 8 + (ward == "icu") > 0, "died", "lived")
     for name, shift in (("train.csv", 0), ("other.csv", 40)):
         rows = zip(age + shift, sat, ward, died, strict=True)
@@ -40,10 +40,14 @@ def folder(tmp_path_factory):
     return home
 
 
-def audit(folder, *more, data="train.csv"):
+FEW = ("--directions", 3, "--samples", 20)
+
+
+def audit(folder, *more):
+    """Audit the estimator, without a guard."""
     return invoke(
-        "audit", folder / "model.safetensors", "--data", folder / data, "--label", "outcome",
-        "--directions", 10, "--samples", 40, "--out", folder / "out", *more,
+        "audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label", "outcome",
+        *FEW, "--out", folder / "out", "--no-guard", *more,
     )  # fmt: skip
 
 
@@ -55,7 +59,11 @@ def test_train_saves_an_estimator_that_knows_its_columns(folder):
 
 
 def test_audit_writes_its_two_files_and_says_what_it_found(folder):
-    result = audit(folder, "--schema", folder / "schema.toml", "--ood", f"other={folder}/other.csv")
+    options = ("--schema", folder / "schema.toml", "--ood", f"other={folder}/other.csv")
+    result = invoke(
+        "audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label", "outcome",
+        *FEW, "--out", folder / "out", *options,
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["audit.json", "report.html"]
     assert "report.html" in result.output
@@ -97,8 +105,8 @@ def test_onnx_and_pt2_files_and_folders_of_them(folder, tmp_path):
         model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
         exported = torch.export.export(model, (torch.zeros(2, 2),))
         torch.export.save(exported, tmp_path / "models" / f"{seed}.pt2")
-    np.savez(tmp_path / "d.npz", X=np.random.default_rng(0).standard_normal((50, 2)))
-    options = ("--data", tmp_path / "d.npz", "--out", tmp_path / "out", "--directions", 20)
+    np.savez(tmp_path / "d.npz", X=np.random.default_rng(0).standard_normal((30, 2)))
+    options = ("--data", tmp_path / "d.npz", "--out", tmp_path / "out", *FEW, "--no-guard")
     result = invoke("audit", tmp_path / "models", *options)
     assert result.exit_code == 0, result.output
     assert ff.Audit.from_json(tmp_path / "out" / "audit.json").model.instances == 2
@@ -140,15 +148,8 @@ def test_columns_are_matched_by_name_and_forgotten_options_are_told(folder, tmp_
     changed = frame[["outcome", "ward", "Patient ID", "saturation", "age"]]
     changed = changed.rename(columns={"saturation": "Saturation ", "age": "AGE"})
     changed.to_csv(tmp_path / "changed.csv", index=False, sep=";", decimal=",")
-    arguments = [
-        "audit",
-        folder / "model.safetensors",
-        "--directions",
-        20,
-        "--out",
-        tmp_path,
-        "--data",
-    ]
+    arguments = ["audit", folder / "model.safetensors", *FEW, "--no-guard", "--out", tmp_path]
+    arguments += ["--data"]
     result = invoke(*arguments, tmp_path / "changed.csv")
     assert result.exit_code == 0, result.output
     found = ff.Audit.from_json(tmp_path / "audit.json")
@@ -185,7 +186,7 @@ def test_options_that_messages_advise_do_what_they_say(folder, tmp_path):
         "--label",
         "outcome",
     ]
-    arguments += ["--directions", 10, "--out", tmp_path / "out", "--delimiter", "|"]
+    arguments += [*FEW, "--no-guard", "--out", tmp_path / "out", "--delimiter", "|"]
     refused = invoke(*arguments)
     assert "--ignore COLUMN" in str(refused.exception)
     assert invoke(*arguments, "--ignore", "note").exit_code == 0
@@ -218,7 +219,7 @@ def test_an_interrupt_leaves_no_half_written_file(folder, tmp_path, nursery):
         "from farfield.cli import main; main()"
     )
     arguments = ["audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label"]
-    arguments += ["outcome", "--directions", "20", "--out", tmp_path / "out"]
+    arguments += ["outcome", *FEW, "--out", tmp_path / "out"]
     done = nursery.run(code, *arguments)
     assert done.returncode == 130, done.stderr
     assert b"interrupted" in done.stderr

@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     """A table of two columns, and a network that is blind everywhere."""
     home = tmp_path_factory.mktemp("gates")
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(120, 2))
+    rows = rng.normal(size=(60, 2))
     lines = [f"{a:.3f},{b:.3f},{'yes' if a + b > 0 else 'no'}" for a, b in rows]
     (home / "train.csv").write_text("\n".join(["a,b,outcome", *lines]) + "\n")
     made = invoke(
@@ -38,10 +38,13 @@ def folder(tmp_path_factory):
     return home
 
 
+FEW = ("--directions", 5, "--samples", 20, "--no-guard")
+
+
 def audit(folder, *more):
     return invoke(
         "audit", folder / "model.safetensors", "--data", folder / "train.csv", "--label", "outcome",
-        "--directions", 20, "--samples", 40, "--out", folder / ("again" if more else "out"), *more,
+        *FEW, "--out", folder / ("again" if more else "out"), *more,
     )  # fmt: skip
 
 
@@ -172,7 +175,7 @@ def test_the_action_audits_annotates_and_fails_on_budgets(folder, tools, tmp_pat
     given = {name.upper(): each.get("default", "") for name, each in inputs.items()}
     given |= {
         "MODEL": str(folder / "model.safetensors"), "DATA": str(folder / "train.csv"),
-        "LABEL": "outcome", "OPTIONS": "--directions 20 --samples 40", "CONFIG": str(strict),
+        "LABEL": "outcome", "OPTIONS": " ".join(map(str, FEW)), "CONFIG": str(strict),
         "OUT": str(tmp_path / "out"), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     done = subprocess.run(
