@@ -62,6 +62,9 @@ class CsvStream(Stream):
                 self._column(name, column)
                 for name, column in zip(wanted, batch.columns, strict=True)
             ]
+            if 0 < batch.num_rows <= rows:
+                yield columns
+                continue
             for start in range(0, batch.num_rows, rows):
                 yield [column[start : start + rows] for column in columns]
 
