@@ -45,7 +45,7 @@ def idx_that_lies():
 
 
 def csv():
-    return gzip.compress(b"a,b\n" + b"1,2\n" * 2_000_000)
+    return gzip.compress(b"a,b\n" + b"1,2\n" * 400_000)
 
 
 def npy():
@@ -56,7 +56,7 @@ def npy():
 
 def parquet():
     file = io.BytesIO()
-    pq.write_table(pa.table({"a": np.zeros(3_000_000, np.int8), "b": np.ones(3_000_000)}), file)
+    pq.write_table(pa.table({"a": np.zeros(300_000, np.int8), "b": np.ones(300_000)}), file)
     return file.getvalue()
 
 

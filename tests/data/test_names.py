@@ -1,7 +1,7 @@
 """Two spellings of one name, and two names that are not."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farfield.data.fit import find, plain, spare
@@ -10,6 +10,7 @@ from farfield.errors import InputError
 WORDS = st.text("abcxyz019", min_size=1, max_size=6)
 
 
+@settings(max_examples=40)
 @given(st.lists(WORDS, min_size=1, max_size=6, unique=True), st.randoms(use_true_random=False))
 def test_columns_are_found_in_any_order_and_spelling(names, random):
     shuffled = random.sample(names, len(names))

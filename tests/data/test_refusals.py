@@ -76,15 +76,15 @@ def test_one_row_is_enough(csv):
     assert len(table.sample(10)) == 1
 
 
-def test_ten_thousand_columns(csv):
-    header = ",".join(f"f{k}" for k in range(10_000))
-    rows = "\n".join(",".join(str(k % 7 + r) for k in range(10_000)) for r in range(3))
+def test_thousands_of_columns(csv):
+    header = ",".join(f"f{k}" for k in range(3000))
+    rows = "\n".join(",".join(str(k % 7 + r) for k in range(3000)) for r in range(3))
     table = open_table(csv(f"{header}\n{rows}\n"))
-    assert table.shape == (10_000,)
+    assert table.shape == (3000,)
     chunks = [part for part, _ in table.chunks(2)]
-    assert np.concatenate(chunks).shape == (3, 10_000)
+    assert np.concatenate(chunks).shape == (3, 3000)
     assert table.summary.mean[5] == 6.0
-    with pytest.raises(InputError, match="takes 30 features, the table gives 10000"):
+    with pytest.raises(InputError, match="takes 30 features, the table gives 3000"):
         table.fit_to(30)
 
 

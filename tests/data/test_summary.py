@@ -1,7 +1,7 @@
 """Moments in one pass equal moments in two, whatever the chunks."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farfield.data.summary import Moments
@@ -9,6 +9,7 @@ from farfield.data.summary import Moments
 numbers = st.floats(-1e6, 1e6) | st.just(float("nan"))
 
 
+@settings(max_examples=40)
 @given(
     st.integers(1, 4).flatmap(
         lambda n: st.lists(st.lists(numbers, min_size=n, max_size=n), min_size=1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farfield.data import open_table, parse_schema
@@ -291,6 +291,7 @@ def test_npz_and_npy(tmp_path):
     np.testing.assert_array_equal(both.read().y, y)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

@@ -5,6 +5,7 @@ import math
 import struct
 import zlib
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -286,6 +287,7 @@ PROVENANCE = Provenance(
 )
 
 
+@cache
 def tabular(seed=0, *, members=1, guard=True):
     """A network, or an ensemble, on 30 numeric features with units and everything asked for."""
     rng = np.random.default_rng(seed)
@@ -341,11 +343,13 @@ def tabular(seed=0, *, members=1, guard=True):
     )  # fmt: skip
 
 
+@cache
 def ensemble():
     """Ten members that often disagree."""
     return tabular(1, members=10, guard=False)
 
 
+@cache
 def mixed():
     """Credit data: categorical, bounded and unbounded features, three classes, a limit kept."""
     rng = np.random.default_rng(2)
@@ -390,6 +394,7 @@ def png(rng):
     return f"data:image/png;base64,{text}"
 
 
+@cache
 def images():
     """A network on 28 x 28 images."""
     rng = np.random.default_rng(3)
@@ -415,6 +420,7 @@ def images():
     )  # fmt: skip
 
 
+@cache
 def regressor():
     """A deep ensemble for regression."""
     rng = np.random.default_rng(4)
@@ -445,6 +451,7 @@ def regressor():
     )  # fmt: skip
 
 
+@cache
 def wide(count=160, seed=5):
     """As many features as asked for."""
     rng = np.random.default_rng(seed)
@@ -466,6 +473,7 @@ def broken_end(label):
     )  # fmt: skip
 
 
+@cache
 def hostile():
     """Names that try to break out of their place, and numbers that are none."""
     rng = np.random.default_rng(6)
@@ -519,6 +527,7 @@ def hostile():
     )  # fmt: skip
 
 
+@cache
 def bare():
     """The least that an audit can hold."""
     base = tabular(7)

@@ -60,12 +60,14 @@ def visit(browser, folder):
         wanted = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce"}
         media = [{"name": name, "value": value} for name, value in wanted.items()]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        page = Opened(browser)
+        page.resize(width)
         browser.get((folder / f"{name}.html").as_uri())
-        return Opened(browser)
+        return page
 
-    return opened
+    browser.get_log("browser")
+    yield opened
+    assert browser.get_log("browser") == []
 
 
 class Opened:
@@ -73,6 +75,10 @@ class Opened:
 
     def __init__(self, driver):
         self.driver = driver
+
+    def resize(self, width):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def run(self, script, *args):
         return self.driver.execute_script(script, *args)
@@ -107,15 +113,19 @@ class Opened:
         ]
 
 
-@pytest.mark.parametrize("name", samples.EVERY)
-def test_pages_open_quietly_and_fit_both_widths(visit, browser, name):
+@pytest.mark.parametrize(("name", "width"), [*zip(samples.EVERY, (390, 1280) * 4, strict=True)])
+def test_pages_open_quietly_and_fit_both_widths(visit, browser, name, width):
+    """Half of them open on a phone, half on a desk, and all are turned into the other."""
     browser.get_log("performance")
-    for width in (390, 1280):
-        page = visit(name, width)
-        assert page.run("return document.documentElement.scrollWidth") <= width
-        assert page.run("return document.readyState") == "complete"
-        assert browser.get_log("browser") == []
-        assert [url for url in page.requests() if not url.startswith(("file:", "data:"))] == []
+    page = visit(name, width)
+    assert page.run("return document.readyState") == "complete"
+    for shown in (width, 390 + 1280 - width):
+        page.resize(shown)
+        wide, needed = page.run("return [innerWidth, document.documentElement.scrollWidth]")
+        assert wide == shown
+        assert needed <= shown
+    assert browser.get_log("browser") == []
+    assert [url for url in page.requests() if not url.startswith(("file:", "data:"))] == []
 
 
 def test_hostile_names_are_inert(visit):
@@ -131,6 +141,9 @@ def test_hostile_names_are_inert(visit):
         "try { document.body.innerHTML = '<b>'; return 'done'; } catch (e) { return e.name; }"
     )
     assert told == "TypeError"
+    assert [
+        each for each in page.driver.get_log("browser") if "Trusted" not in each["message"]
+    ] == []
 
 
 def test_tables_sort_both_ways_with_what_is_missing_last(visit):

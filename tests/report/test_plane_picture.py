@@ -26,8 +26,7 @@ def plane(outputs, extent=3.0):
     ("style", "outputs", "extent"),
     [
         ("regions", 1, 3.0),
-        ("confidence", 3, 1e12),
-        ("regions", 12, (0.0, 100.0, -1.0, 1.0)),
+        ("regions", 3, 1e12),
         ("confidence", 12, (0.0, 100.0, -1.0, 1.0)),
         ("confidence", 2, 1e-9),
     ],

@@ -23,12 +23,17 @@ def data():
 
 
 def audited(model, data):
-    return ff.audit(model.fit(*data), *data, samples=20, directions=10)
+    return ff.audit(model.fit(*data), *data, samples=20, directions=5)
 
 
-def test_a_report_of_trees_does_not_speak_of_networks(data, tmp_path):
-    model = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
-    audit = audited(model, data)
+@pytest.fixture(scope="module")
+def of_trees(data):
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(3, random_state=0))
+    return audited(model, data)
+
+
+def test_a_report_of_trees_does_not_speak_of_networks(of_trees, tmp_path):
+    audit = of_trees
     page = audit.to_html(tmp_path / "trees.html").read_text("utf-8")
     body = page[page.index("<body") : page.index("<script", page.index("<body"))]
     assert "thresholds and leaves" in made_of(audit)
@@ -41,10 +46,9 @@ def test_a_report_of_trees_does_not_speak_of_networks(data, tmp_path):
     assert "All features at once" in str(audit)
 
 
-def test_rays_of_trees_have_their_first_crossing_and_pieces(data):
-    audit = audited(RandomForestClassifier(5, random_state=0), data)
-    assert all(ray.pieces for ray in audit.rays)
-    assert all(ray.first is not None for ray in audit.rays)
+def test_rays_of_trees_have_their_first_crossing_and_pieces(of_trees):
+    assert all(ray.pieces for ray in of_trees.rays)
+    assert all(ray.first is not None for ray in of_trees.rays)
 
 
 def test_networks_keep_their_neurons(data):
