@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -49,6 +49,7 @@ def test_a_model_that_answers_nan_far_out_is_taken_at_its_last_answer():
     assert far.distance(0.999).tolist() == [[5.0]]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1), min_size=len(LOOKS), max_size=len(LOOKS)), st.floats(0.01, 0.99))
 def test_distance_is_the_look_from_which_on_it_was_never_seen_below(trace, level):
     def ask(rows):
@@ -77,8 +78,8 @@ def test_sampling_agrees_with_the_exact_far_field_of_a_network():
     rows = rng.standard_normal((200, 3))
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3))
-    exact = ff.audit(model, rows, directions=40, random_state=1)
-    sampled = ff.audit(model, rows, directions=40, random_state=1, evidence="sampled")
+    few = {"directions": 40, "samples": 60, "random_state": 1}
+    exact, sampled = (ff.audit(model, rows, evidence=each, **few) for each in ("exact", "sampled"))
     assert exact.verdict.seen_to is None
     assert sampled.verdict.seen_to == OUTMOST
     for one, other in zip(exact.families, sampled.families, strict=True):
@@ -92,9 +93,13 @@ def test_sampling_agrees_with_the_exact_far_field_of_a_network():
         assert one.down.confidence == pytest.approx(other.down.confidence, abs=1e-3)
 
 
-def test_nothing_of_a_sampled_audit_calls_itself_exact():
-    rows = np.random.default_rng(0).standard_normal((100, 2))
-    found = ff.audit(lambda X: steep(X), rows, directions=20)
+@pytest.fixture(scope="module")
+def found():
+    rows = np.random.default_rng(0).standard_normal((40, 2))
+    return ff.audit(steep, rows, directions=10)
+
+
+def test_nothing_of_a_sampled_audit_calls_itself_exact(found):
     assert all(isinstance(each.share, Estimate) for each in found.families)
     assert found.rays[0].first is None
     assert found.surfaces[0].regions is None
@@ -102,13 +107,11 @@ def test_nothing_of_a_sampled_audit_calls_itself_exact():
     assert max(found.curve_steps) == OUTMOST
     assert "not known" in found.verdict.sentence
     # Errors of data entry were made in all rows, and counted: that much is exact.
-    said = str(found).replace("no exact", "").replace("100 rows, exact", "")
+    said = str(found).replace("no exact", "").replace("40 rows, exact", "")
     assert "exact" not in said
 
 
-def test_a_sampled_audit_is_read_back_and_rendered_as_it_was(tmp_path):
-    rows = np.random.default_rng(0).standard_normal((60, 2))
-    found = ff.audit(steep, rows, directions=10)
+def test_a_sampled_audit_is_read_back_and_rendered_as_it_was(found, tmp_path):
     found.to_json(tmp_path / "audit.json")
     again = ff.Audit.from_json(tmp_path / "audit.json")
     assert again.features[0].up.blind == found.features[0].up.blind

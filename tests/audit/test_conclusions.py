@@ -61,13 +61,14 @@ def test_columns_in_another_order_are_a_warning_of_the_audit(order):
     X = rng.standard_normal((300, 2)) * [1.0, 50.0] + [0.0, 200.0]
     y = (X[:, 0] > 0).astype(int)
     model = affine([[-200.0, 0.0], [200.0, 0.0]], [0.0, 0.0])
-    found = ff.audit(model, X[:, order], y, directions=10)
+    few = {"directions": 5, "samples": 40}
+    found = ff.audit(model, X[:, order], y, **few)
     if order == (0, 1):
         assert found.warnings == ()
         assert found.health.baseline == max(y.mean(), 1 - y.mean())
     else:
         assert len(found.warnings) == 2
-        assert found.warnings == ff.audit(model, X[:, order], y, directions=10).warnings
+        assert found.warnings == ff.audit(model, X[:, order], y, **few).warnings
 
 
 def test_a_regressor_worse_than_the_mean_is_doubted():
@@ -88,7 +89,7 @@ def test_a_model_that_falls_silent_far_out_is_a_warning():
         p[np.abs(rows).max(axis=1) > 1e4] = np.nan
         return p
 
-    found = ff.audit(silent, X, directions=20, samples=50)
+    found = ff.audit(silent, X, directions=5, samples=20)
     (text,) = found.warnings
     assert all(part in text for part in ("NaN", "100.0% of the directions"))
     assert {each.unanswered for each in found.families} == {1.0}
@@ -102,7 +103,7 @@ def test_a_model_that_falls_silent_near_the_data_is_a_warning():
         p[np.abs(rows).max(axis=1) > np.abs(X).max()] = np.nan
         return p
 
-    found = ff.audit(silent, X, directions=20, samples=50)
+    found = ff.audit(silent, X, directions=5, samples=20)
     assert any("not drawn" in text for text in found.warnings)
     assert found.surfaces == ()
     assert all(np.isfinite(ray.scores["confidence"]).all() for ray in found.rays)

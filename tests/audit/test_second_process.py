@@ -14,14 +14,17 @@ from farfield.audit.second_process import begin
 
 # Each way of running the command is a fork of one process that has loaded everything already.
 SCRIPT = """
-import os, signal, sys, time
+import gc, os, signal, sys, time
 from pathlib import Path
 import torch
 import farfield.audit.run, farfield.cli.terminal, farfield.progress
-import farfield.guard.function, farfield.guard.protect, farfield.report.html.page
+import farfield.guard.function, farfield.guard.protect
 from farfield import cli
 from farfield.audit import case, sections
 from farfield.errors import InputError
+from farfield.report.html.page import COMPILED, compile_templates
+COMPILED.known.update(compile_templates())
+gc.collect(), gc.freeze()
 torch.set_num_threads(2)  # as where there is a second core
 home = Path(sys.argv[1])
 elsewhere, guarded = sections._elsewhere, case.guarded
@@ -49,10 +52,10 @@ def run(name, work=noted, guard=guarded, more=()):
     sections._elsewhere, case.guarded = work, guard
     os.dup2(os.open(home / f"{name}.err", os.O_WRONLY | os.O_CREAT), 2)
     sys.argv = ["farfield", "audit", str(home / "model.pt2"), "--data", str(home / "rows.csv"),
-                "--label", "y", "--directions", "3", "--samples", "10", "--quiet",
+                "--label", "y", "--directions", "3", "--samples", "20", "--quiet",
                 "--out", str(home / name), *more]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    cli.main()
+    cli.program()
 
 def code(pid):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -95,7 +98,7 @@ print(json.dumps(found))
 def ran(tmp_path_factory, nursery):
     """A small network audited in every way there is, and what became of each."""
     home = tmp_path_factory.mktemp("second")
-    X = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["y"] = (X[:, 0] + X[:, 1] > 0).astype(int)
     frame.to_csv(home / "rows.csv", index=False)

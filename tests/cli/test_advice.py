@@ -2,7 +2,9 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
@@ -17,6 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTION = re.compile(r"(?<![\w-])(?<!var\()--[a-z][a-z-]*(?![\w:-])")
 
 
+@cache
 def options():
     found = {"--help"}
     for group in (command, *command.commands.values()):
@@ -26,19 +29,44 @@ def options():
     return found
 
 
+class Said(NamedTuple):
+    """What a module says: texts, those of its errors, and names of arguments and fields."""
+
+    texts: list[str]
+    errors: list[str]
+    arguments: set[str]
+
+
+def said(path):
+    found = Said([], [], set())
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.texts.append(node.value)
+        elif isinstance(node, ast.arg):
+            found.arguments.add(node.arg)
+        elif isinstance(node, ast.AnnAssign):
+            found.arguments.add(ast.unparse(node.target))
+        elif isinstance(node, ast.Raise):
+            parts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            found.errors.extend(part.value for part in parts if isinstance(part.value, str))
+    return found
+
+
 @pytest.fixture(scope="module")
-def nodes():
-    """All nodes of every module."""
-    return {path: [*ast.walk(ast.parse(path.read_text("utf-8")))] for path in MODULES}
+def modules():
+    """What every module says."""
+    return {path: said(path) for path in MODULES}
 
 
-def test_options_named_in_the_code_exist(nodes):
-    known, wrong = options(), []
-    for path, held in nodes.items():
-        for node in held:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                named = OPTION.findall(node.value)
-                wrong += [(path.name, name) for name in named if name not in known]
+def test_options_named_in_the_code_exist(modules):
+    known = options()
+    wrong = [
+        (path.name, name)
+        for path, each in modules.items()
+        for text in each.texts
+        for name in OPTION.findall(text)
+        if name not in known
+    ]
     assert not wrong
 
 
@@ -47,22 +75,15 @@ def test_options_named_in_the_documentation_exist(page):
     assert set(OPTION.findall(page.read_text("utf-8"))) <= options()
 
 
-def test_arguments_named_in_messages_exist(nodes):
+def test_arguments_named_in_messages_exist(modules):
     """Whatever is written as ``name=value`` is an argument of some function or class.
 
     Readers of other libraries' models name arguments of these.
     """
     foreign = ("scikit", "trees")
-    own = [node for path in MODULES if path.parent.name not in foreign for node in nodes[path]]
-    arguments = {node.arg for node in own if isinstance(node, ast.arg)}
-    arguments |= {ast.unparse(node.target) for node in own if isinstance(node, ast.AnnAssign)}
-    texts = [
-        part.value
-        for node in own
-        if isinstance(node, ast.Raise)
-        for part in ast.walk(node)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    ]
+    own = [modules[path] for path in MODULES if path.parent.name not in foreign]
+    arguments = {name for each in own for name in each.arguments}
+    texts = [text for each in own for text in each.errors]
     advised = {name for text in texts for name in re.findall(r"\b([a-z_]+)=['\[]", text)}
     assert "label_kind" in advised
     assert advised <= arguments

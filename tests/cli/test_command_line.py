@@ -67,6 +67,7 @@ def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch, s
     monkeypatch.setattr(experiment, "settings", lambda quick, seed: {**small, "seed": seed})
     few = partial(farfield.datasets.half_moons, points=80, validation=40)
     monkeypatch.setattr(experiment, "half_moons", few)
+    monkeypatch.setattr(experiment, "audit", partial(experiment.audit, directions=10))
     make = experiment.make_model
     narrow = {"hidden": (6, 6), "epochs": 30}
     monkeypatch.setattr(experiment, "make_model", lambda name, own: make(name, own | narrow))

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from farfield.audit.findings import KINDS
 from farfield.cli import farfield as command
-from nursery import COMMAND
 
 
 def invoke(*args):
@@ -134,8 +133,8 @@ ACTION = Path(__file__).parents[2] / "examples" / "github-action"
 
 
 @pytest.fixture
-def tools(tmp_path, nursery):
-    """A folder with a ``farfield`` for scripts: it asks here, where processes are quick to begin.
+def tools(tmp_path, monkeypatch):
+    """A folder with a ``farfield`` for scripts: it asks here, where everything is loaded.
 
     One word a line goes through a pipe; an exit code comes back, and what was printed is in a file.
     """
@@ -150,13 +149,15 @@ def tools(tmp_path, nursery):
     )
     (folder / "farfield").chmod(0o755)
 
+    monkeypatch.chdir(tmp_path)
+
     def answer():
         while words := asked.read_text().splitlines():
             code = 2  # if nothing comes of it, nobody waits
             try:
-                done = nursery.run(COMMAND, *words, folder=tmp_path)
-                printed.write_bytes(done.stdout)
-                code = done.returncode
+                done = invoke(*words)
+                printed.write_bytes(done.stdout_bytes)
+                code = done.exit_code
             finally:
                 ended.write_text(f"{code}\n")
 
