@@ -10,6 +10,7 @@ from rich.console import Console
 from farfield.audit.fields.entry import EntryErrors
 from farfield.report.content.entry_errors import swaps_tried
 from farfield.report.content.listings import families, features, listings
+from farfield.report.content.words import number
 from farfield.report.text import format_audit, print_audit
 from report import sample_audits as samples
 
@@ -30,6 +31,11 @@ def test_the_essentials_are_there():
     assert "Accuracy" in text
     assert "(best" in text
     assert "farfield guard model.onnx" in text
+
+
+def test_the_largest_numbers_are_written_though_they_round_to_more():
+    assert number(1.797e308) == "1.8e308"
+    assert number(-1.797e308) == "\N{MINUS SIGN}1.8e308"
 
 
 def test_pairs_that_were_swapped_are_told():

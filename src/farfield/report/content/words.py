@@ -68,7 +68,9 @@ def number(value: float) -> str:
         return UNKNOWN
     if math.isinf(value):
         return "∞" if value > 0 else "\N{MINUS SIGN}∞"
-    value = float(f"{value:.3g}")
+    rounded = float(f"{value:.3g}")
+    # The very largest would round to infinity.
+    value = rounded if math.isfinite(rounded) else value
     size = abs(value)
     if size == 0:
         return "0"
