@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farfield.guard.clusters import group
+from farfield.guard.clusters import Grouping
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(10, 300), st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
 def test_every_group_is_the_mean_of_enough_rows(count, groups, least, seed):
     rows = np.random.default_rng(seed).standard_cauchy((count, 3))
-    found = group(rows, groups, least, seed)
+    found = Grouping(rows, least, seed).into(groups)
     sizes = np.bincount(found.labels)
     assert len(sizes) == len(found.centres) <= groups
     assert sizes.min() >= min(least, count)
@@ -20,7 +20,7 @@ def test_every_group_is_the_mean_of_enough_rows(count, groups, least, seed):
 
 
 def test_quantiles_are_of_the_own_group():
-    found = group(np.random.default_rng(0).normal(size=(200, 2)), 5, 10, 0)
+    found = Grouping(np.random.default_rng(0).normal(size=(200, 2)), 10, 0).into(5)
     quantiles = found.quantiles(0.9)
     for index, value in enumerate(quantiles):
         own = found.distances[found.labels == index]
@@ -28,4 +28,4 @@ def test_quantiles_are_of_the_own_group():
 
 
 def test_identical_rows_are_one_group():
-    assert len(group(np.ones((50, 2)), 8, 5, 0).centres) == 1
+    assert len(Grouping(np.ones((50, 2)), 5, 0).into(8).centres) == 1

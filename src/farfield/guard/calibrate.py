@@ -252,7 +252,8 @@ class Apart:
 
     def noticed(self, wider: float) -> float:
         """AUROC of synthetic rows by their confidence, if all widths were wider by a factor."""
-        return _auroc(np.sort(_uncertainty(*self.near, wider)), _uncertainty(*self.far, wider))
+        near, far = (np.sort(_uncertainty(*each, wider)) for each in (self.near, self.far))
+        return _auroc(near, far)
 
 
 def _uncertainty(above: Floats, hot: Floats, wider: float) -> Floats:
@@ -343,7 +344,7 @@ def _ranks(scores: Floats, ordered: Floats) -> NDArray[np.intp]:
 
 
 def _auroc(near: Floats, far: Floats) -> float:
-    """How often one of the second lies above one of the first, in order; ties count half."""
+    """How often one of the second lies above one of the first, both in order; ties count half."""
     below = near.searchsorted(far)
     upto, tied = below.copy(), near[np.minimum(below, len(near) - 1)] == far
     upto[tied] = near.searchsorted(far[tied], "right")

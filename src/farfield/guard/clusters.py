@@ -6,7 +6,7 @@ is too small is dissolved, and its rows go to their nearest others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +43,36 @@ class Groups:
         return found
 
 
-def group(units: Floats, count: int, min_rows: int, seed: int) -> Groups:
-    """Cut rows into at most ``count`` groups of at least ``min_rows`` rows each.
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Cuts the same rows into as many groups as are asked for, once for each number of them.
 
-    >>> rows = np.array([[0.0], [0.1], [0.2], [9.0]])
-    >>> group(rows, 4, 2, 0).centres.round(3).tolist()
-    [[2.325]]
+    Attributes:
+        units: ``(rows, columns)``.
+        min_rows: The least rows of a group.
+        seed: Of k-means.
+        known: Groups by their number.
     """
-    count = max(1, min(count, len(units) // (2 * min_rows)))
+
+    units: Floats
+    min_rows: int
+    seed: int
+    known: dict[int, Groups] = field(default_factory=dict)
+
+    def into(self, count: int) -> Groups:
+        """At most so many groups.
+
+        >>> rows = np.array([[0.0], [0.1], [0.2], [9.0]])
+        >>> Grouping(rows, 2, 0).into(4).centres.round(3).tolist()
+        [[2.325]]
+        """
+        count = max(1, min(count, len(self.units) // (2 * self.min_rows)))
+        if count not in self.known:
+            self.known[count] = _group(self.units, count, self.min_rows, self.seed)
+        return self.known[count]
+
+
+def _group(units: Floats, count: int, min_rows: int, seed: int) -> Groups:
     if count == 1 or units.shape[1] == 0 or bool((units == units[0]).all()):
         return _partition(units, np.zeros(len(units), dtype=np.int64))
     distinct = len(np.unique(units, axis=0)) if len(units) <= 4 * count * min_rows else len(units)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farfield.data.columns import Columns
+from farfield.guard.clusters import Grouping
 from farfield.guard.covered import Covered
 from farfield.guard.members import Onlooker
 from farfield.guard.views.balls import Balls
@@ -86,10 +87,12 @@ class Maker:
             standard = torch.from_numpy(own)
             whitened = units(standard).numpy()
             reduced = whitened if narrow is None else narrow(standard).numpy()
+            wide = Grouping(whitened, self.min_rows, self.seed)
+            near = wide if narrow is None else Grouping(reduced, self.min_rows, self.seed)
             views = [
-                Balls.fit(whitened, self.min_rows, self.seed),
+                Balls.fit(wide),
                 ranges,
-                Neighbours.fit(reduced, self.min_rows, self.seed),
+                Neighbours.fit(near),
                 Density.fit(reduced, self.min_rows, self.seed),
             ]
         if other:

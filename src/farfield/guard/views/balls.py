@@ -12,9 +12,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from farfield.guard.clusters import group
+from farfield.guard.clusters import Grouping
 from farfield.guard.views.units import Units
-from farfield.guard.views.view import Floats, Place, Say, View, plainly
+from farfield.guard.views.view import Place, Say, View, plainly
 
 PROTOTYPES = 64
 OWN_QUANTILE = 0.9
@@ -47,9 +47,9 @@ class Balls(View):
         self.register_buffer("inputs", whitened.back(self.centres), persistent=False)
 
     @classmethod
-    def fit(cls, whitened: Floats, min_rows: int, seed: int) -> Balls:
+    def fit(cls, whitened: Grouping) -> Balls:
         """Cover whitened rows."""
-        found = group(whitened, PROTOTYPES, min_rows, seed)
+        found = whitened.into(PROTOTYPES)
         centres = torch.from_numpy(found.centres)
         radii = torch.from_numpy(found.quantiles(OWN_QUANTILE))
         return cls(centres, radii)

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farfield.guard.clusters import group
+from farfield.guard.clusters import Grouping
 from farfield.guard.views.balls import lengths
 from farfield.guard.views.units import Units
-from farfield.guard.views.view import Floats, Place, Say, View, plainly
+from farfield.guard.views.view import Place, Say, View, plainly
 
 MOST_GROUPS = 512
 # Rows per group; groups of few rows follow the data closely.
@@ -51,10 +51,9 @@ class Neighbours(View):
         self.register_buffer("inputs", reduced.back(self.centres), persistent=False)
 
     @classmethod
-    def fit(cls, reduced: Floats, min_rows: int, seed: int) -> Neighbours:
+    def fit(cls, reduced: Grouping) -> Neighbours:
         """Cut rows into small groups."""
-        count = min(MOST_GROUPS, len(reduced) // ROWS_PER_GROUP)
-        found = group(reduced, count, min_rows, seed)
+        found = reduced.into(min(MOST_GROUPS, len(reduced.units) // ROWS_PER_GROUP))
         scales = found.quantiles(0.75)
         usual = float(np.median(scales)) or 1.0
         centres = torch.from_numpy(found.centres)
