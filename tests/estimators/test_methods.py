@@ -51,8 +51,10 @@ def test_the_pull_of_an_anchor_is_pearces() -> None:
 
 def test_a_strong_prior_leaves_the_members_at_their_anchors(moons: Any) -> None:
     X, y = moons
-    shared: dict[str, Any] = {"members": 2, "hidden": (5,), "epochs": 400, "standardize": False}
-    model = AnchoredEnsembleClassifier(noise=1e6, learning_rate=0.05, random_state=0, **shared)
+    shared: dict[str, Any] = {"members": 2, "hidden": (5,), "standardize": False, "random_state": 0}
+    model = AnchoredEnsembleClassifier(
+        noise=1e6, epochs=400, batch_size=200, learning_rate=0.05, **shared
+    )
     model.fit(X, y)
     method = Anchored(2, 2.0, 1e6)
     small = Architecture((2, 5, 2), "relu", 0.0, False, None)
@@ -61,7 +63,7 @@ def test_a_strong_prior_leaves_the_members_at_their_anchors(moons: Any) -> None:
     anchor = pull.centre[:30].view(2, 5, 3)
     for member, instance in enumerate(model.instances_):
         np.testing.assert_allclose(instance[0].weight, anchor[member, :, :-1], atol=0.05)
-    free = EnsembleClassifier(**{**shared, "epochs": 40}, random_state=0).fit(X, y)
+    free = EnsembleClassifier(**shared, epochs=40).fit(X, y)
     assert free.score(X, y) > model.score(X, y)
 
 
@@ -101,7 +103,13 @@ def test_mixture_prior_density() -> None:
 @pytest.mark.parametrize("reparameterization", ["weights", "local"])
 def test_bayes_by_backprop_is_sure_on_half_moons_and_unsure_away(reparameterization: Any) -> None:
     X, y = make_moons(750, noise=0.125, random_state=1)
-    model = BayesByBackpropClassifier(reparameterization=reparameterization, random_state=1)
+    model = BayesByBackpropClassifier(
+        hidden=(20,),
+        epochs=60,
+        learning_rate=0.03,
+        reparameterization=reparameterization,
+        random_state=1,
+    )
     model.fit(X[:250], y[:250])
     assert model.score(X[500:], y[500:]) >= 0.95
     angles = np.linspace(0, 2 * np.pi, 100, endpoint=False)
@@ -131,9 +139,10 @@ def test_a_posterior_without_data_is_the_prior() -> None:
         prior_pi=0.5,
         prior_sigma1=0.7,
         prior_sigma2=0.7,
-        epochs=300,
+        epochs=150,
         annealing=0.0,
         learning_rate=0.05,
+        batch_size=64,
         samples=200,
         standardize=False,
         random_state=0,
@@ -151,7 +160,7 @@ def test_rbf_classifier_certificate_holds_in_the_units_of_the_inputs(moons: Any)
         assert model.score(stretched, y) > 0.9
         assert model.centres_.shape == (15 if centres == 15 else 200, 2)
         radius = model.certificate_radius(0.05)
-        angles = np.linspace(0, 2 * np.pi, 60)
+        angles = np.linspace(0, 2 * np.pi, 20)
         circle = np.column_stack([np.cos(angles), np.sin(angles)])
         points = np.concatenate([c + r * radius * circle for c in model.centres_ for r in (1, 1.5)])
         apart = np.linalg.norm(points[:, None] - model.centres_, axis=2).min(1)

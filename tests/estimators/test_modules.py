@@ -118,7 +118,7 @@ def test_a_module_for_regression(cubic: Any) -> None:
     model = EnsembleRegressor(module=build, members=3, epochs=100, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.8
     dropped = EnsembleRegressor(
-        module=build, variant="mc-dropout", members=3, epochs=100, random_state=0
+        module=build, variant="mc-dropout", members=3, epochs=5, random_state=0
     )
     assert dropped.fit(X, y).predict_mixture(X).knowledge_variance.min() >= 0
 

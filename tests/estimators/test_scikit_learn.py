@@ -18,9 +18,9 @@ from farfield.estimators import (
 from farfield.objectives import ACET
 
 SMALL: dict[str, Any] = {
-    "hidden": (16,),
-    "epochs": 12,
-    "learning_rate": 0.06,
+    "hidden": (8,),
+    "epochs": 5,
+    "learning_rate": 0.1,
     "batch_size": 32,
     "random_state": 0,
 }
