@@ -96,13 +96,13 @@ def check_around(
     after = next(i for i, node in enumerate(guard.nodes) if given & set(_read(node)))
     extra = len(own.nodes) - len(guard.nodes)
     # The model stands in one piece somewhere before the guard first reads what it returns.
-    for start in range(after, -1, -1):
-        match = Match(own, guard, {guard.inputs[0]: own.inputs[0]})
-        around = [*own.nodes[:start], *own.nodes[start + extra :]]
-        if extra >= 0 and all(map(match.node, around, guard.nodes)):
+    begun = list(_beginnings(own, guard, after)) if extra >= 0 else []
+    for start, match in reversed(begun):
+        if all(map(match.node, own.nodes[start + extra :], guard.nodes[start:])):
             break
     else:
         raise InputError(_OTHER.format(file.torch_version))
+    around = [*own.nodes[:start], *own.nodes[start + extra :]]
     returned = [match.argument(*pair) for pair in _outputs(own.graph, guard.graph)]
     if not all(returned) or len(own.graph.outputs) != len(guard.graph.outputs):
         raise InputError(_OTHER.format(file.torch_version))
@@ -117,6 +117,16 @@ _OTHER = (
     + "; the file says it was written by {}). If it was, verify the .onnx or .safetensors file of "
     "the same guard"
 )
+
+
+def _beginnings(own: TakenApart, guard: TakenApart, most: int) -> Iterator[tuple[int, Match]]:
+    """How many operations both begin with, one more each time, and what is known after them."""
+    match = Match(own, guard, {guard.inputs[0]: own.inputs[0]})
+    yield 0, match.copy()
+    for count, pair in enumerate(zip(own.nodes[:most], guard.nodes, strict=False), start=1):
+        if not match.node(*pair):
+            return
+        yield count, match.copy()
 
 
 def _outputs(own: SavedGraph, guard: SavedGraph) -> Iterator[tuple[Any, Any]]:
@@ -154,6 +164,10 @@ class Match:
     guard: TakenApart
     known: dict[str, str]
     used: set[str] = field(default_factory=set)
+
+    def copy(self) -> Match:
+        """The same, to go on from here."""
+        return Match(self.own, self.guard, dict(self.known), set(self.used))
 
     def node(self, own: SavedNode, guard: SavedNode) -> bool:
         """Whether two operations are the same, on the same values; their results then are."""
