@@ -11,9 +11,24 @@ from sklearn.neural_network import MLPClassifier
 from torch import nn
 
 import farfield as ff
-from farfield.guard import GuardedModel, guard, pt2_file
+from farfield.guard import GuardedModel, fit, guard, pt2_file
 
 torch.set_num_threads(1)
+ALL_FOLDS = fit.FOLDS
+
+
+@pytest.fixture(scope="module")
+def few_folds() -> Any:
+    """Three folds in place of ten, where it is not the point how thresholds are found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "FOLDS", 3)
+        yield
+
+
+@pytest.fixture
+def all_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views are fitted to all folds after all."""
+    monkeypatch.setattr(fit, "FOLDS", ALL_FOLDS)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,7 +95,9 @@ def classifier(moons: tuple[Any, Any]) -> Any:
 
 @pytest.fixture(scope="session")
 def safe(classifier: Any, moons: tuple[Any, Any]) -> GuardedModel:
-    return guard(classifier, moons[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "FOLDS", ALL_FOLDS)
+        return guard(classifier, moons[0])
 
 
 @pytest.fixture(scope="session")

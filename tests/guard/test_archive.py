@@ -9,6 +9,8 @@ from torch import nn
 from farfield.errors import InputError
 from farfield.guard import guard, load
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 @pytest.fixture
 def path(tmp_path):

@@ -10,6 +10,8 @@ from torch import nn
 import farfield as ff
 from farfield.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 CODES = 3
 OPTIONS = {"categorical": [2], "radii": 10.0}
 ALLOWED = 0.51 + 1e-6

@@ -8,6 +8,8 @@ from torch import nn
 import farfield as ff
 from farfield.guard.screen import screen_of
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 @pytest.fixture(scope="module")
 def rows():

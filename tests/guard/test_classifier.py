@@ -12,12 +12,14 @@ from farfield.estimators import ReLUClassifier
 from farfield.guard import GuardedClassifier, load
 from farfield.guard.files import open_guard
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 SMALL = ReLUClassifier(hidden=(8,), epochs=30, learning_rate=0.03, batch_size=32, random_state=0)
 # Read without tracing, so that a hundred fits take seconds.
-QUICK = MLPClassifier((8,), solver="lbfgs", max_iter=200, random_state=0)
+QUICK = MLPClassifier((8,), solver="lbfgs", max_iter=30, random_state=0)
 
 
-@parametrize_with_checks([GuardedClassifier(QUICK)])
+@parametrize_with_checks([GuardedClassifier(QUICK, keep=0.9)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)

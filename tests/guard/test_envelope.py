@@ -7,7 +7,10 @@ from torch import nn
 import farfield as ff
 from farfield.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("few_folds")
 
+
+@pytest.mark.usefixtures("all_folds")
 def test_outputs_are_untouched_and_alarms_are_as_rare_as_asked(moons):
     from sklearn.ensemble import RandomForestClassifier
 
@@ -167,6 +170,7 @@ def mixed(rng, count):
     return np.column_stack([rng.normal(size=(count, 2)), rng.integers(0, 4, count)])
 
 
+@pytest.mark.usefixtures("all_folds")
 @pytest.mark.parametrize(
     ("draw", "keep"),
     [(blobs, 0.9), (heavy, 0.99), (skewed, 0.9), (ring, 0.99), (mixed, 0.9), (mixed, 0.99)],

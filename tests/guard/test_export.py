@@ -6,6 +6,8 @@ from torch import nn
 from farfield.errors import InputError
 from farfield.guard import Certificate, guard, read_certificate
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def near_and_far(columns, count=300):
     generator = torch.Generator().manual_seed(0)
@@ -32,15 +34,6 @@ def test_onnx_has_the_same_numbers_and_the_certificate(safe, tmp_path):
     assert Certificate.from_json(read_certificate(path)) == safe.certificate
     one, _ = run_onnx(path, rows[:1])
     assert one.shape == (1, 2)
-
-
-def test_pt2_has_the_same_numbers_and_the_certificate(safe, tmp_path):
-    path = tmp_path / "safe.pt2"
-    safe.to_pt2(path)
-    rows = near_and_far(2)
-    program = torch.export.load(path)
-    assert float((program.module()(rows) - safe(rows)).abs().max()) <= 1e-5
-    assert Certificate.from_json(read_certificate(path)) == safe.certificate
 
 
 def test_onnx_of_other_kinds(mlp, table, tmp_path):

@@ -8,6 +8,8 @@ from sklearn.ensemble import RandomForestClassifier
 from farfield.errors import InputError
 from farfield.guard import calibrate, falsify, guard
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def test_certificates_survive(safe, moons):
     found = falsify(safe, restarts=16, steps=25, rows=moons[0][:50])

@@ -20,6 +20,8 @@ from farfield.guard.members import hold, watched
 from farfield.guard.onnx_file import NO_FEATURES, extend
 from farfield.guard.views.features import MOST_UNITS, Described, Features
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 class Telling(nn.Module):
     """A network of two inputs that says what its last layer reads."""

@@ -8,6 +8,8 @@ from torch import nn
 import farfield as ff
 from farfield.guard import guard
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def test_the_predicted_class_is_the_same_everywhere(safe, everywhere):
     own, guarded = safe.unguarded(everywhere), safe(everywhere)

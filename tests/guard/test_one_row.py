@@ -11,6 +11,8 @@ from torch import nn
 
 from farfield.guard import guard
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def _rows(columns=8, offset=0.0, count=500):
     rng = np.random.default_rng(0)

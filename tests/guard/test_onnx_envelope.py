@@ -11,6 +11,8 @@ from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_read import read_guarded
 from onnx_models import COLUMNS, FILES, as_probabilities, graph_of, network, onnx, run, session
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 NAMES = ["inside", "distance", "view", "column", "guarded"]
 
 

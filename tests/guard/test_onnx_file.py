@@ -14,6 +14,8 @@ from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_read import is_guarded, read_guarded
 from onnx_models import COLUMNS, FILES, as_probabilities, graph_of, network, onnx, run, session
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 @pytest.fixture(scope="module")
 def data():

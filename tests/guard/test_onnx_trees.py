@@ -12,6 +12,8 @@ from farfield.guard.onnx_file import extend
 from farfield.guard.onnx_read import read_guarded
 from farfield.guard.onnx_trees import as_onnx, holds_trees, onnx_of
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 

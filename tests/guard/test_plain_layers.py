@@ -12,6 +12,8 @@ from torch.nn.utils import parametrize, prune
 from farfield.guard import guard
 from farfield.guard.plain_layers import PlainLayers
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def _stack():
     torch.manual_seed(0)

@@ -10,6 +10,8 @@ from farfield.guard import GuardedFunction, GuardedModel, drawn, guard
 from farfield.guard.verify import NEW_INSIDE, NEW_OUTSIDE
 from farfield.guard.views import categories
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def rows_of(columns, count=100, seed=0):
     return np.random.default_rng(seed).normal(size=(count, columns))
@@ -65,6 +67,7 @@ def test_of_very_many_rows_a_sample_is_drawn(quick, monkeypatch):
         guard(quick(2, 8, 3), rows)
 
 
+@pytest.mark.usefixtures("all_folds")
 def test_the_same_seed_gives_the_same_guard(quick):
     model, rows = quick(3, 4, 2), rows_of(3)
     state = torch.get_rng_state(), str(np.random.mtrand._rand.get_state())
@@ -74,6 +77,7 @@ def test_the_same_seed_gives_the_same_guard(quick):
     assert state[1] == str(np.random.mtrand._rand.get_state())
 
 
+@pytest.mark.usefixtures("all_folds")
 @pytest.mark.parametrize("count", [10, 11, 25])
 def test_few_rows(quick, count):
     safe = guard(quick(3, 4, 2), rows_of(3, count))
@@ -83,6 +87,7 @@ def test_few_rows(quick, count):
     assert float(torch.softmax(safe(far), dim=1).max()) <= safe.certificate.largest_probability
 
 
+@pytest.mark.usefixtures("all_folds")
 @pytest.mark.parametrize("count", [3, 9])
 def test_too_few_rows_are_refused(quick, count):
     with pytest.raises(InputError, match=f"X has {count} rows.*min_rows=10"):
@@ -127,6 +132,7 @@ def test_a_value_or_a_pair_that_was_not_seen(quick, table):
     assert safe.verify()
 
 
+@pytest.mark.usefixtures("all_folds")
 @pytest.mark.parametrize(("count", "sure"), [(60, 0.999), (400, 0.6)])
 def test_a_category_that_was_never_seen_is_outside_by_itself(count, sure):
     """However wide a likelihood budget makes the view: with many variables, pairs cost a lot."""
@@ -146,6 +152,7 @@ def test_a_category_that_was_never_seen_is_outside_by_itself(count, sure):
     assert any("by themselves" in problem for problem in safe.verify().problems)
 
 
+@pytest.mark.usefixtures("all_folds")
 def test_categories_that_are_new_in_every_fold_are_nothing_to_wonder_about():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=400), np.arange(400) // 2])
@@ -154,6 +161,7 @@ def test_categories_that_are_new_in_every_fold_are_nothing_to_wonder_about():
     assert safe.verify()
 
 
+@pytest.mark.usefixtures("all_folds")
 def test_a_dozen_categories_do_not_destroy_the_model():
     """Nearly every row is a combination of its own; pairs are not."""
     rng = np.random.default_rng(0)
@@ -199,6 +207,7 @@ def test_a_promise_that_cannot_be_kept_says_what_can(quick):
         guard(quick(3, 8, 2), rows, epsilon=1e-9)
 
 
+@pytest.mark.usefixtures("all_folds")
 def test_a_guard_that_misses_its_share_is_not_made(quick):
     """Rows sorted by a drifting column: the last tenth is unlike the rest."""
     rows = rows_of(3, 400)
@@ -209,6 +218,7 @@ def test_a_guard_that_misses_its_share_is_not_made(quick):
     assert "column" in str(e.value)
 
 
+@pytest.mark.usefixtures("all_folds")
 @pytest.mark.parametrize("keep", [0.9, 0.99])
 def test_new_rows_are_kept_as_asked(keep):
     shares = [
@@ -329,6 +339,7 @@ def test_trees_take_no_value_beyond_single_precision(moons):
     assert np.array_equal(p[:3], forest.predict_proba(moons[0][:3]))
 
 
+@pytest.mark.usefixtures("all_folds")
 def test_tables_with_words_and_gaps():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

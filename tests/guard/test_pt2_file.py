@@ -9,13 +9,16 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import InputError
+from farfield.guard import Certificate, read_certificate
 from farfield.guard.files import open_guard
 from farfield.guard.pt2_file import read_pt2
 from saved_programs import rewritten
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def rows_of(table):
-    return torch.from_numpy(np.vstack([table, 1.5 * table, 40 * table])).float()
+    return torch.from_numpy(np.vstack([table, 1.5 * table, 40 * table, 1e8 * table])).float()
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,7 @@ def test_a_guard_is_verified_from_its_file(guarded, table):
     certificate, proof = open_guard(path)
     assert proof
     assert certificate == safe.certificate
+    assert Certificate.from_json(read_certificate(path)) == safe.certificate
     rows = rows_of(table)
     assert torch.equal(torch.export.load(path).module()(rows), safe(rows))
 

@@ -12,6 +12,8 @@ from farfield.errors import InputError
 from farfield.guard import GuardedRegressor, guard
 from farfield.guard.onnx_file import extend
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -9,6 +9,8 @@ import torch
 from farfield.errors import InputError
 from farfield.guard import Certificate, guard
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def test_a_fresh_certificate_is_proven(safe):
     found = safe.certificate.verify(safe)

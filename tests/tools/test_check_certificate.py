@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import farfield as ff
-from farfield.guard import make
+from farfield.guard import fit, make
 from farfield.guard.envelope import Envelope
 
 CHECKER = Path(__file__).parents[2] / "tools" / "check_certificate.py"
@@ -38,19 +38,20 @@ def folder(tmp_path_factory, quick_onnx):
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     for parameter in net.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator)
-    safe = ff.guard(net, rows)
+    coded = np.column_stack([rows[:, :3], rng.integers(0, 3, 300)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "FOLDS", 3)
+        safe = ff.guard(net, rows)
+        ff.guard(net, coded, categorical=[3]).save(place / "codes.safetensors")
+        patch.setattr(make, "choose_views", lambda judge, *_: [0, 1, judge.scores.shape[1] - 1])
+        inner = ff.guard(net, rows)
     safe.save(place / "numbers.safetensors")
     safe.to_onnx(place / "numbers.onnx")
     Envelope(safe, net).to_onnx(place / "envelope.onnx")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(make, "choose_views", lambda judge, *_: [0, 1, judge.scores.shape[1] - 1])
-        inner = ff.guard(net, rows)
     assert inner.covered.names == ("balls", "ranges", "features")
     inner.save(place / "features.safetensors")
     inner.to_onnx(place / "features.onnx")
     Envelope(inner, net).to_onnx(place / "features beside.onnx")
-    rows[:, 3] = rng.integers(0, 3, 300)
-    ff.guard(net, rows, categorical=[3]).save(place / "codes.safetensors")
     return place
 
 
