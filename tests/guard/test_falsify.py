@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("few_folds")
 
 
 def test_certificates_survive(safe, moons):
-    found = falsify(safe, restarts=16, steps=25, rows=moons[0][:50])
+    found = falsify(safe, restarts=6, steps=8, rows=moons[0][:20])
     assert found.holds
     assert found.largest <= found.allowed
     edges = {f"edge of {name}" for name in safe.covered.names}
@@ -27,16 +27,17 @@ def test_certificates_of_random_networks_survive(quick, sizes):
     model = quick(*sizes)
     model.coefs_[-1] *= 50
     safe = guard(model, torch.randn(200, sizes[0], generator=generator).numpy(), epsilon=0.05)
-    assert falsify(safe, restarts=8, steps=20).holds
+    assert falsify(safe, restarts=4, steps=6).holds
+    safe.covered.unit.mul_(1.02)
+    assert not falsify(safe, restarts=4, steps=6).holds
 
 
 def test_black_boxes_are_attacked_too(moons):
-    forest = RandomForestClassifier(20, random_state=0).fit(*moons)
+    forest = RandomForestClassifier(5, random_state=0).fit(*moons)
     safe = guard(forest.predict_proba, moons[0])
-    found = falsify(safe, restarts=8, steps=10)
-    assert found.holds
+    assert falsify(safe, restarts=4, steps=6).holds
     safe.covered.unit.fill_(1e9)
-    assert not falsify(safe, restarts=8, steps=10).holds
+    assert not falsify(safe, restarts=4, steps=6).holds
 
 
 def test_categories_are_attacked_too(table, monkeypatch):
@@ -71,7 +72,7 @@ def test_a_view_that_is_lost_is_noticed(safe):
 
 def test_the_bound_is_not_vacuous(safe):
     """What is found at the edge is a good part of what is allowed above 1 / K."""
-    found = falsify(safe, restarts=16, steps=30)
+    found = falsify(safe, restarts=6, steps=10)
     assert found.largest - 0.5 > 0.5 * safe.certificate.epsilon
 
 

@@ -42,15 +42,12 @@ def test_all_of_it_is_inside_of_both(seed):
 
 def _longest(matrix, away):
     """Climb to the largest ``|matrix y + away|`` with ``|y| <= 1``: a convex function."""
-    best = 0.0
-    for start in np.concatenate([np.eye(matrix.shape[1]), -np.eye(matrix.shape[1])]):
-        y = start
-        for _ in range(200):
-            slope = matrix.T @ (matrix @ y + away)
-            length = np.linalg.norm(slope)
-            y = slope / length if length else y
-        best = max(best, float(np.linalg.norm(matrix @ y + away)))
-    return best
+    y = np.concatenate([np.eye(matrix.shape[1]), -np.eye(matrix.shape[1])])
+    for _ in range(200):
+        slope = (y @ matrix.T + away) @ matrix
+        length = np.linalg.norm(slope, axis=1, keepdims=True)
+        y = np.divide(slope, length, out=y, where=length > 0)
+    return float(np.linalg.norm(y @ matrix.T + away, axis=1).max())
 
 
 def test_two_balls_of_one_kind_lose_little():
