@@ -32,11 +32,12 @@ from farfield.graph.categories import read_categories
 from farfield.graph.export import as_example
 from farfield.graph.modules import Asked, SaidHead, capture_modules
 from farfield.graph.network import Network, join
+from farfield.graph.recorder import RecordingError
 from farfield.graph.refusals import RowsMoved
 from farfield.graph.scikit.registry import is_scikit
 from farfield.graph.simplify import without_head
 from farfield.graph.skorch import as_module, check_answers, check_head, is_skorch, labels_of
-from farfield.graph.tracing import read_program
+from farfield.graph.tracing import read_program, read_whole
 from farfield.graph.trees.boosters import FILES, is_booster, read_booster, read_booster_file
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def _onnx_network(reading: OnnxReading, dtype: torch.dtype) -> Network:
 
 
 def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
+    from farfield.graph.pt2.followed import follow
     from farfield.graph.pt2.plain import read_plain  # validation takes a while to set up
     from farfield.graph.pt2.saved import open_saved
 
@@ -215,9 +217,12 @@ def _capture_pt2(path: Path, example: Any, dtype: torch.dtype) -> Network:
         program, constants, rows = plain
         with suppress(CaptureError):  # for tracing to try, or to explain
             return finish(program, constants, dtype, rows)
+    given = None if example is None else as_example(example)
+    with suppress(RecordingError, CaptureError):
+        return read_whole(follow(saved), dtype)
     from farfield.graph.pt2.reader import exported  # so does PyTorch's tracing
 
-    return capture(exported(saved), example, dtype=dtype)
+    return capture(exported(saved), given, dtype=dtype)
 
 
 def _capture_skops(path: Path, example: Any, dtype: torch.dtype) -> Network:

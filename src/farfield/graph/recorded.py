@@ -67,7 +67,7 @@ def recorded(module: nn.Module, example: Tensor, *, one_row: bool = False) -> Re
     """
     dtype = module_dtype(module, example.dtype)
     with evaluation_mode(module):
-        return _watched(WatchedModule(module), tuple(example.shape[1:]), dtype, int(one_row))
+        return watched(WatchedModule(module), tuple(example.shape[1:]), dtype, int(one_row))
 
 
 def replayed(exported: ExportedProgram) -> Read:
@@ -81,13 +81,17 @@ def replayed(exported: ExportedProgram) -> Read:
         return read_exported(exported)
     subject = WatchedProgram(exported, given.constants, given.names, given.output)
     try:
-        return _watched(subject, given.shape, given.dtype, given.rows)
+        return watched(subject, given.shape, given.dtype, given.rows)
     except RecordingError:
         return read_exported(exported)
 
 
-def _watched(subject: Watchable, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
-    """Read something that is free in the number of its rows, or has so many."""
+def watched(subject: Watchable, shape: tuple[int, ...], dtype: torch.dtype, rows: int) -> Read:
+    """Read something that is free in the number of its rows, or has so many.
+
+    Raises:
+        RecordingError: If it does something that is not followed there.
+    """
     few = record(subject, (rows or FEW, *shape), dtype, _becomes)
     if rows:
         return _read(few, shape, rows, False)

@@ -42,7 +42,9 @@ ABOUT_SHAPES = frozenset(
     (aten.sym_size.int, aten.sym_numel.default, aten.sym_stride.int, aten.is_same_size.default)
 )
 # Nothing comes of these.
-ASSERTIONS = frozenset((aten._assert_async.msg, aten._assert_async.default))
+ASSERTIONS = frozenset(
+    (aten._assert_async.msg, aten._assert_async.default, aten._assert_tensor_metadata.default)
+)
 
 
 class RecordingError(Exception):

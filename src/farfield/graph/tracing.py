@@ -148,6 +148,15 @@ def read_script(module: torch.jit.ScriptModule, rows: Tensor, dtype: torch.dtype
     return network
 
 
+def read_whole(read: Read, dtype: torch.dtype) -> Network:
+    """Make a network of what was read, all rows of a batch at once.
+
+    Raises:
+        CaptureError: If that cannot be.
+    """
+    return _Export(read).traced(dtype).network
+
+
 def read_program(exported: ExportedProgram, dtype: torch.dtype) -> Network:
     """Make a network of what was exported before: all rows at once, or else one at a time.
 
