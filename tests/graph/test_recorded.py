@@ -112,6 +112,45 @@ def test_whole_operations_are_those_of_torch_export():
     assert told(recorded(model, x).program) == told(exported.program)
 
 
+def one_column(y):
+    y[:, 0].relu_()
+    return y
+
+
+def parts_of_parts(y):
+    y = y.view(-1, 2, 2).clone()
+    y[:, 1][:, :1] = 5.0
+    y.diagonal(0, 1, 2).mul_(-2.0)
+    return y
+
+
+def seen_by_others(y):
+    left, right = y[:, :3], y[:, 2:]
+    left += 1.0
+    right *= left[:, :1]
+    y.tanh_()
+    return torch.cat([left, right.detach(), y], 1)
+
+
+def pieces(y):
+    first, second = y.unsafe_chunk(2, 1)
+    third, _ = (y * 3.0).unsafe_split_with_sizes([1, 3], 1)
+    return torch.cat([first.sigmoid_(), second.neg_(), third.exp_()], 1)
+
+
+def around(y):
+    return F.pad(y[:, None], (1, 2), mode="circular")
+
+
+@pytest.mark.parametrize("change", [one_column, parts_of_parts, seen_by_others, pieces, around])
+def test_parts_of_values_are_changed(change):
+    torch.manual_seed(0)
+    model = Does(lambda y, _: change(y), 4).eval()
+    read = recorded(model, torch.zeros(2, 4))
+    for rows in (torch.randn(count, 4) for count in (1, 2, 7)):
+        assert torch.equal(forward(read.program, rows, read.constants), model(rows))
+
+
 def test_one_row_is_read_as_it_is():
     read = recorded(TakenApart(), torch.zeros(1, 4), one_row=True)
     assert read.rows == 1
@@ -119,9 +158,9 @@ def test_one_row_is_read_as_it_is():
 
 
 class Does(nn.Module):
-    def __init__(self, function):
+    def __init__(self, function, width=3):
         super().__init__()
-        self.layer, self.function = nn.Linear(4, 3), function
+        self.layer, self.function = nn.Linear(4, width), function
         self.register_buffer("calls", torch.zeros(3))
 
     def forward(self, x):
@@ -137,9 +176,25 @@ def counts(y, self):
     return y + self.calls
 
 
-def views(y, _):
-    y[:, 0].relu_()
+def parts_in_another_order(y, _):
+    y.permute(1, 0)[0].relu_()
     return y
+
+
+def parts_of_a_split(y, _):
+    y.split(2, 1)[0].relu_()
+    return y
+
+
+def parts_of_the_weights(y, self):
+    self.layer.weight[0].zero_()
+    return y
+
+
+def an_old_part(y, _):
+    part = y[:, :2]
+    y.mul_(2.0)
+    return part
 
 
 def in_halves(y, _):
@@ -160,7 +215,10 @@ NOT_RECORDED = {
     "numbers by chance": lambda y, _: y * np.random.default_rng().normal(),
     "arrays by chance": lambda y, _: y * torch.from_numpy(np.random.default_rng().normal(size=3)),
     "its own buffer": counts,
-    "a part": views,
+    "a part in another order": parts_in_another_order,
+    "a part of a split": parts_of_a_split,
+    "a part of the weights": parts_of_the_weights,
+    "an old part as the result": an_old_part,
     "half precision": in_halves,
     "the input": lambda y, self: self.layer.weight,
     "several": lambda y, _: (y, y),

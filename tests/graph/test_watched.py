@@ -103,7 +103,8 @@ def test_rows_that_a_program_forbids_are_left_to_pytorch():
     assert torch.allclose(network.logits(rows)[0].float(), exported.module()(rows), atol=1e-5)
 
 
-def test_programs_that_write_are_left_to_pytorch():
+@pytest.mark.usefixtures("alone")
+def test_programs_that_write_are_watched_too():
     class Writes(Grid):
         def forward(self, x):
             y = x.clone()

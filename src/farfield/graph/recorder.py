@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, _ops
@@ -41,6 +41,17 @@ PLAIN = (int, float, bool, complex, str, torch.dtype, torch.layout, torch.memory
 ABOUT_SHAPES = frozenset(
     (aten.sym_size.int, aten.sym_numel.default, aten.sym_stride.int, aten.is_same_size.default)
 )
+# What puts a part back, by what looks into it.
+SCATTERS = {
+    aten.slice.Tensor: aten.slice_scatter.default,
+    aten.select.int: aten.select_scatter.default,
+    aten.diagonal.default: aten.diagonal_scatter.default,
+}
+# Parts of a value that nobody looks at again.
+UNSAFE_SPLITS = {
+    aten.unsafe_split.Tensor: aten.split.Tensor,
+    aten.unsafe_split_with_sizes.default: aten.split_with_sizes.default,
+}
 # Nothing comes of these.
 ASSERTIONS = frozenset(
     (aten._assert_async.msg, aten._assert_async.default, aten._assert_tensor_metadata.default)
@@ -117,7 +128,18 @@ def record(
         raise RecordingError(str(error)) from error
     if type(result) is not Tensor or not result.is_meta:
         raise RecordingError("the result is not one tensor that was computed")
+    if id(result) in recorder.stale:
+        raise RecordingError("the result was changed by what others look into")
     return recorder.recording(recorder._known_as(result))
+
+
+class _View(NamedTuple):
+    """What a tensor looks into, and how."""
+
+    parent: Tensor
+    func: OpOverload
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
 
 
 class _Recorder(ProxyTorchDispatchMode):
@@ -137,6 +159,8 @@ class _Recorder(ProxyTorchDispatchMode):
         self.constants: dict[str, Tensor] = {}
         self.names: dict[str, str] = {}
         self.shells: dict[int, Tensor] = {}
+        self.views: dict[int, _View] = {}
+        self.stale: set[int] = set()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -175,6 +199,8 @@ class _Recorder(ProxyTorchDispatchMode):
             func = aten.clone.default
         if func._schema.is_mutable:
             return self._in_place(func, args, given)
+        if func in UNSAFE_SPLITS:
+            return self._apart(UNSAFE_SPLITS[func], args, given)
         become = self.how(func)
         if become is not None:
             with self._again():
@@ -193,23 +219,55 @@ class _Recorder(ProxyTorchDispatchMode):
             _ops.unset_mode_pre_dispatch(PROXY)
 
     def _in_place(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Tensor:
-        """Follow an operation that changes its first argument, which nothing else may look into."""
+        """Follow an operation that changes its first argument, and what that looks into."""
         name, changed = func._schema.name.split("::")[1], args[0] if args else None
         packet = getattr(aten, name[:-1], None) if name.endswith("_") else None
         pure = getattr(packet, func._overloadname, None)
         if not isinstance(changed, Tensor) or pure is None or pure._schema.is_mutable:
             raise RecordingError(f"{func} changes a value")
         before = self._known_as(changed)
-        sharing = self._sharing(changed)
         own = before != INPUT and before not in self.constants
-        if not own or not all(_are_alike(changed, each) for each in sharing):
-            raise RecordingError(f"{func} changes a value that others look into")
+        if not own:
+            raise RecordingError(f"{func} changes a value that is not the model's to change")
         with self._again():
             made = pure(*args, **kwargs)
         if made.shape != changed.shape or made.dtype != changed.dtype:
             raise RecordingError(f"{func} changes a value to another kind")
-        self.known.update((id(each), self._known_as(made)) for each in sharing)
+        self._put_back(func, changed, made)
         return changed
+
+    def _put_back(self, func: OpOverload, changed: Tensor, made: Tensor) -> None:
+        """Let a changed part be seen in the whole; whatever else looks there is out of date."""
+        sharing = self._sharing(changed)
+        seen = self._replaced(changed, made, sharing)
+        while len(seen) < len(sharing) and id(changed) in self.views:
+            changed, view, args, kwargs = self.views[id(changed)]
+            if view not in SCATTERS or self._known_as(changed) in (INPUT, *self.constants):
+                raise RecordingError(f"{func} changes a value that others look into")
+            with self._again():
+                made = SCATTERS[view](changed, made, *args, **kwargs)
+            seen |= self._replaced(changed, made, sharing)
+        left = {id(each) for each in sharing} - seen
+        if not left <= self.views.keys():
+            raise RecordingError(f"{func} changes a value that others look into")
+        self.stale |= left
+
+    def _replaced(self, changed: Tensor, made: Tensor, sharing: list[Tensor]) -> set[int]:
+        """Call a value by the name of another from now on, wherever it is looked at as it is."""
+        alike = {id(each) for each in sharing if _are_alike(changed, each)}
+        self.known.update(dict.fromkeys(alike, self._known_as(made)))
+        self.stale -= alike
+        return alike
+
+    def _apart(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> list[Tensor]:
+        """Follow an operation that takes a value to pieces, each in memory of its own."""
+        with self._again():
+            pieces = func(*args, **kwargs)
+        made = [_shell(each) for each in pieces]
+        pairs = zip(made, pieces, strict=True)
+        self.known.update((id(new), self._known_as(piece)) for new, piece in pairs)
+        self.alive += made
+        return made
 
     def _write(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         """Write an operation down, and find the shape of what it gives."""
@@ -227,6 +285,8 @@ class _Recorder(ProxyTorchDispatchMode):
                 made = func(*args, **{**kwargs, **where})
         if type(made) is Tensor:
             self._keep(step, made)
+            if func.is_view and _memory(made) == _memory(args[0]):
+                self.views[id(made)] = _View(args[0], func, args[1:], kwargs)
         elif isinstance(made, (tuple, list)) and all(type(each) is Tensor for each in made):
             self.steps.append(replace(step, shape=tuple(made[0].shape)))
             for place, part in enumerate(made):
@@ -275,14 +335,20 @@ class _Recorder(ProxyTorchDispatchMode):
             alike = [each for each in self._sharing(tensor) if _are_alike(tensor, each)]
             if not alike:
                 raise RecordingError("an operation is given a tensor from elsewhere")
-            self.known[id(tensor)] = self.known[id(alike[0])]
+            self.known[id(tensor)] = self._known_as(alike[0])
             self.alive.append(tensor)
+        if id(tensor) in self.stale:
+            parent, func, args, kwargs = self.views[id(tensor)]
+            with self._again():
+                again = func(parent, *args, **kwargs)
+            self.known[id(tensor)] = self.known[id(again)]
+            self.stale.remove(id(tensor))
         return self.known[id(tensor)]
 
     def _sharing(self, tensor: Tensor) -> list[Tensor]:
         """Every tensor that looks into the same memory."""
-        store = tensor.untyped_storage()._cdata
-        return [each for each in self.alive if each.untyped_storage()._cdata == store]
+        memory = _memory(tensor)
+        return [each for each in self.alive if _memory(each) == memory]
 
     def _take_up(self, tensor: Tensor) -> None:
         """Name a tensor of the model's own. Numbers that it holds cannot come from the input."""
@@ -292,7 +358,7 @@ class _Recorder(ProxyTorchDispatchMode):
         path = self.owned[id(tensor)][0] if id(tensor) in self.owned else ""
         name = self._name("p_" + path.replace(".", "_") if path else "lifted_tensor")
         self.constants[name], self.names[name] = tensor.detach(), path
-        shell = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+        shell = _shell(tensor)
         self.shells[id(tensor)] = shell
         self.known[id(shell)] = name
         self.alive += [tensor, shell]
@@ -341,6 +407,16 @@ def _shaped(func: OpOverload, args: Any) -> Tensor | None:
     if weight.ndim != 2 or x.ndim < 1 or x.shape[-1] != weight.shape[1]:
         return None
     return torch.empty((*x.shape[:-1], len(weight)), dtype=x.dtype, device=META)
+
+
+def _shell(tensor: Tensor) -> Tensor:
+    """A tensor of the same kind without numbers, in memory of its own."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+
+
+def _memory(tensor: Tensor) -> int:
+    """Where a tensor's numbers would be."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _are_alike(one: Tensor, other: Tensor) -> bool:

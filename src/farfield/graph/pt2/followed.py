@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from farfield import budget
@@ -26,6 +25,7 @@ from farfield.graph.pt2.operations import check_pieces, operations, window, work
 from farfield.graph.pt2.saved import SavedProgram, input_of
 from farfield.graph.recorded import watched
 from farfield.graph.recorder import RecordingError
+from farfield.graph.watched import Tensors
 
 # Sizes beyond these are none, and could be made to double with every step.
 LONGEST = 2**63
@@ -48,7 +48,7 @@ class WatchedFile:
     def __init__(self, saved: SavedProgram) -> None:
         self.saved, self.where = saved, str(saved.path)
         self.named: dict[str, Tensor] = {}
-        self.tensors: dict[int, tuple[str, Tensor]] = {}
+        owned: dict[int, tuple[str, Tensor]] = {}
         self._budgets: _Budgets | None = _Budgets(saved.size)
         self._node: schema.SavedNode | None = None
         self._places: dict[int, CodePlace] = {}
@@ -62,7 +62,8 @@ class WatchedFile:
                 continue
             path, _, tensor = saved.weight(spec)
             self._add(self.named, spec.value.arg.name, tensor)
-            self.tensors[id(tensor)] = f"weights.{path}", tensor
+            owned[id(tensor)] = f"weights.{path}", tensor
+        self.tensors: Tensors = owned
 
     @cached_property
     def known(self) -> Mapping[str, Any]:
