@@ -7,7 +7,7 @@ another reading of the same model: plain tensors give its logits, germs give it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -96,10 +96,13 @@ class Step:
         kwargs = {key: resolve(item, environment) for key, item in self.kwargs.items()}
         return resolve(self.args, environment), kwargs
 
-    def refs(self) -> Iterator[str]:
+    def refs(self) -> list[str]:
         """Names that the step reads."""
-        yield from _refs(self.args)
-        yield from _refs(tuple(self.kwargs.values()))
+        found: list[str] = []
+        _add_refs(self.args, found)
+        if self.kwargs:
+            _add_refs(self.kwargs.values(), found)
+        return found
 
 
 def _received(name: str, target: Any, *rest: Any) -> Step:
@@ -110,12 +113,13 @@ def _received(name: str, target: Any, *rest: Any) -> Step:
     return Step(name, target, *rest)
 
 
-def _refs(tree: Any) -> Iterator[str]:
-    if isinstance(tree, Ref):
-        yield tree.name
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _refs(item)
+def _add_refs(items: Iterable[Any], found: list[str]) -> None:
+    """Add the names among items, and in lists and tuples among them."""
+    for item in items:
+        if isinstance(item, Ref):
+            found.append(item.name)
+        elif isinstance(item, (list, tuple)):
+            _add_refs(item, found)
 
 
 def resolve(tree: Any, environment: Mapping[str, Any]) -> Any:
@@ -147,7 +151,8 @@ class Turn:
     @classmethod
     def of(cls, step: Step, freed: tuple[str, ...]) -> Turn:
         """Look at a step."""
-        deeper = any(not isinstance(item, Ref) and any(_refs(item)) for item in step.args)
+        direct = sum(isinstance(item, Ref) for item in step.args)
+        deeper = direct < len(step.refs())
         args = tuple(
             (item.name, True) if isinstance(item, Ref) else (item, False) for item in step.args
         )
@@ -342,7 +347,8 @@ def taint(program: Program) -> Program:
             sizes.add(step.name)
         elif names & varying:
             varying.add(step.name)
-        steps.append(replace(step, constant=step.name not in varying))
+        constant = step.name not in varying
+        steps.append(step if step.constant is constant else replace(step, constant=constant))
     return program.with_steps(tuple(steps))
 
 

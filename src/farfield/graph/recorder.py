@@ -27,8 +27,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from farfield.graph.export import rounded
-from farfield.graph.plain_layers import CURVES, LINEAR, apart
+from farfield.graph.plain_layers import apart
 from farfield.graph.program import CodePlace, Ref, Step
+from farfield.graph.shaped import shaped
 
 aten = torch.ops.aten
 INPUT = "x"
@@ -279,7 +280,7 @@ class _Recorder(ProxyTorchDispatchMode):
             self.subject.place(),
         )
         with torch._C._DisablePythonDispatcher():
-            made = _shaped(func, args)
+            made = shaped(func, args)
             if made is None:
                 where = {"device": META} if _is_made_somewhere(func) else {}
                 made = func(*args, **{**kwargs, **where})
@@ -392,21 +393,6 @@ class _Shown(TorchFunctionMode):
         if func in self.seen:
             return self.seen[func]
         return func(*args, **(kwargs or {}))
-
-
-def _shaped(func: OpOverload, args: Any) -> Tensor | None:
-    """What layers of plain networks give, which PyTorch loads its compiler to find out."""
-    x = args[0] if args else None
-    if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
-        return None
-    if func in CURVES and x.is_contiguous():
-        return torch.empty(x.shape, dtype=x.dtype, device=META)
-    if func is not LINEAR or {each.dtype for each in args[1:] if each is not None} != {x.dtype}:
-        return None
-    weight = args[1]
-    if weight.ndim != 2 or x.ndim < 1 or x.shape[-1] != weight.shape[1]:
-        return None
-    return torch.empty((*x.shape[:-1], len(weight)), dtype=x.dtype, device=META)
 
 
 def _shell(tensor: Tensor) -> Tensor:

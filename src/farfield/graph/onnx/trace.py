@@ -194,7 +194,7 @@ class ProgramBuilder:
             rule = RULES.get(made[name].target)
             if rule is None or rule.kind != "copy":
                 return False
-            name = next(made[name].refs(), "")
+            name = next(iter(made[name].refs()), "")
         return name == INPUT
 
     def code(self, value: Data) -> Data:
