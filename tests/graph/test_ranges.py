@@ -30,12 +30,25 @@ FOLLOWED = 15
 FAR = mpf(10) ** 420
 
 
+# Below it an exponential has tens of thousands of zeros behind its point: nothing beside 1, and
+# beside a number of the table no more than a tie.
+NOTHING = -(10**5)
+
+
+def _exp(x):
+    return mpmath.exp(x) if x > NOTHING else mpf(0)
+
+
+def _expm1(x):
+    return mpmath.expm1(x) if x > NOTHING else mpf(-1)
+
+
 def _softplus(x, beta, limit):
-    return x if beta * x > limit else mpmath.log1p(mpmath.exp(beta * x)) / beta
+    return x if beta * x > limit else mpmath.log1p(_exp(beta * x)) / beta
 
 
 def _elu(x, alpha, scale, input_scale):
-    return scale * x if x > 0 else scale * alpha * mpmath.expm1(x * input_scale)
+    return scale * x if x > 0 else scale * alpha * _expm1(x * input_scale)
 
 
 def _clamp(x, low, high):
