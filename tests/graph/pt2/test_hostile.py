@@ -329,6 +329,37 @@ def test_values_that_would_fill_the_memory(saved, marker, size):
         ff.capture(edited(saved, "model.json", expands(size)))
 
 
+def put_first(tree, name, target, *inputs):
+    """Let a graph begin with a size that is computed."""
+    node = json.loads(json.dumps(graph_of(tree)["nodes"][0]))
+    node["target"], node["name"] = target, name
+    node["inputs"] = [{"name": key, "arg": arg, "kind": 1} for key, arg in inputs]
+    node["outputs"] = [{"as_sym_int": {"as_name": name}}]
+    graph_of(tree)["nodes"].insert(0, node)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sizes_that_grow_with_every_step(saved, marker, dim):
+    def change(tree):
+        for place in range(60, 0, -1):
+            before = {"as_sym_int": {"as_name": f"s{place - 1}"}}
+            put_first(tree, f"s{place}", "_operator.mul", ("a", before), ("b", before))
+        rows = ("self", {"as_tensor": {"name": "input"}}), ("dim", {"as_int": dim})
+        put_first(tree, "s0", "torch.ops.aten.sym_size.int", *rows)
+
+    with pytest.raises(CaptureError, match="beyond all bounds"):
+        ff.capture(edited(saved, "model.json", change))
+
+
+@pytest.mark.parametrize("given", [{"as_string": "ab"}, {"as_ints": [1, 2]}])
+def test_arithmetic_on_something_else_than_sizes(saved, marker, given):
+    def change(tree):
+        put_first(tree, "long", "_operator.mul", ("a", given), ("b", {"as_int": 10**12}))
+
+    with pytest.raises(CaptureError, match="something else than sizes"):
+        ff.capture(edited(saved, "model.json", change))
+
+
 @pytest.mark.parametrize(
     ("target", "extra"),
     [

@@ -23,6 +23,7 @@ TRACE_LINE = re.compile(r'\s*File "([^"\r\n]{1,400})", line (\d{1,9}), in ')
 NOT_WORDS = re.compile(r"[^\w./\\<>\[\]() -]")
 POSITIONAL = 1
 SIMPLE = ("as_int", "as_ints", "as_string", "as_bool", "as_bools")
+SIZES = ("as_int", "as_sym_int")
 TABLES: Mapping[str, Mapping[int, Any]] = {
     "as_scalar_type": DTYPES,
     "as_memory_format": MEMORY_FORMATS,
@@ -40,6 +41,8 @@ def arguments(
     if len(given) != len(node.inputs):
         raise CaptureError(f"{where} gives an argument twice; damaged")
     if not isinstance(target, torch._ops.OpOverload):  # arithmetic on sizes
+        if any(item.arg.tag not in SIZES for item in node.inputs):
+            raise CaptureError(f"{where} computes with something else than sizes; damaged")
         return tuple(argument(item.arg, where, look) for item in node.inputs), {}
     args: list[Any] = []
     kwargs: dict[str, Any] = {}

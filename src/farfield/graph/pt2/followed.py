@@ -21,14 +21,11 @@ from farfield.graph.export import Read, place_of
 from farfield.graph.program import CodePlace, tensors_in
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.arguments import argument, arguments, origin, result_names
-from farfield.graph.pt2.operations import check_pieces, operations, window, work
+from farfield.graph.pt2.operations import check_pieces, check_size, operations, window, work
 from farfield.graph.pt2.saved import SavedProgram, input_of
 from farfield.graph.recorded import watched
 from farfield.graph.recorder import RecordingError
 from farfield.graph.watched import Tensors
-
-# Sizes beyond these are none, and could be made to double with every step.
-LONGEST = 2**63
 
 
 def follow(saved: SavedProgram) -> Read:
@@ -108,8 +105,7 @@ class WatchedFile:
         bound = {item.name: argument(item.arg, self.where, look) for item in node.inputs}
         check_pieces(target, bound, len(names), self.where)
         result = target(*args, **kwargs)
-        if isinstance(result, int) and not -LONGEST <= result < LONGEST:
-            raise RecordingError("a size is none")
+        check_size(result, self.where)
         if self._budgets is not None:
             given = list(tensors_in((args, kwargs)))
             self._budgets.work.spend(work(target, given, window(bound), result), self.where)

@@ -81,6 +81,7 @@ ON_SIZES = {
     f"_operator.{function.__name__}": function
     for function in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.neg)
 }
+LONGEST = 2**63
 SPLITS = (aten.split.Tensor, aten.unbind.int, aten.chunk.default)
 PRODUCTS = (aten.matmul, aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.mv, aten.linear)
 CONVOLUTIONS = (
@@ -99,6 +100,13 @@ def operations() -> dict[str, Callable[..., Any]]:
         if isinstance(target, torch._ops.OpOverload):
             known[f"torch.ops.{target}"] = target
     return known
+
+
+def check_size(result: Any, where: str) -> None:
+    """Refuse sizes that none can be: products of them could double their digits with every step."""
+    size = result.node.hint if isinstance(result, torch.SymInt) else result
+    if isinstance(size, int) and not -LONGEST <= size < LONGEST:
+        raise CaptureError(f"{where} makes a size beyond all bounds; the file is damaged")
 
 
 def check_pieces(target: Any, arguments: dict[str, Any], count: int, where: str) -> None:

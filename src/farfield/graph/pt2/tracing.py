@@ -29,7 +29,7 @@ from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.program import tensors_in
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.arguments import argument, arguments, origin, place, result_names
-from farfield.graph.pt2.operations import check_pieces, operations, window, work
+from farfield.graph.pt2.operations import check_pieces, check_size, operations, window, work
 
 
 class Tracing:
@@ -100,6 +100,7 @@ class Tracing:
         check_pieces(target, bound, len(names), where)
         with self._mode, enable_python_dispatcher():  # as torch.export itself does
             result = target(*values, **options)
+        check_size(result, where)
         tensors = list(tensors_in((values, options)))
         self._work.spend(work(target, tensors, window(bound), result), where)
         self._pay(where, result)
