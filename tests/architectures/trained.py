@@ -21,7 +21,7 @@ CHOSEN = (
     ),
     *("pre_norm_residual", "mlp_gelu", "LstmCells", "DeepSets", "FTTransformer", "vit"),
 )
-ROWS, STEPS, CLASSES = 24, 25, 3
+ROWS, STEPS, CLASSES = 12, 25, 3
 
 
 @dataclass(frozen=True)
