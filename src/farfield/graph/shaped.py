@@ -31,7 +31,7 @@ def shaped(func: OpOverload, args: Sequence[Any]) -> Tensor | None:
     rest = [each for each in args[1:] if isinstance(each, Tensor)]
     if any(each.dtype != x.dtype for each in rest):
         return None
-    shape = _linear(x, args) if func is LINEAR else None
+    shape: Sequence[int] | None = _linear(x, args) if func is LINEAR else None
     if shape is None and all(each.is_contiguous() for each in (x, *rest)):
         shape = _in_order(func, x, args)
     return None if shape is None else torch.empty(shape, dtype=x.dtype, device=x.device)
