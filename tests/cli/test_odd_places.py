@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from farfield.cli import farfield as command
 from farfield.errors import InputError
+from nursery import COMMAND
 
 
 def invoke(*args):
@@ -62,65 +63,12 @@ def written(home):
     return home / "out" / "audit.json"
 
 
-# Each command is a fork of one process that has loaded everything already.
-SCRIPT = """
-import gc, json, os, sys
-from pathlib import Path
-import farfield.audit.run, farfield.cli.terminal, farfield.progress, farfield.guard.protect
-from farfield import cli
-from farfield.report.html.page import COMPILED, compile_templates
-COMPILED.known.update(compile_templates())
-gc.collect(), gc.freeze()
-home, commands = Path(sys.argv[1]), json.loads(sys.argv[2])
-codes = {}
-for name, (before, words) in commands.items():
-    pid = os.fork()
-    if not pid:
-        for descriptor, ending in ((1, "out"), (2, "err")):
-            os.dup2(os.open(home / f"{name}.{ending}", os.O_WRONLY | os.O_CREAT), descriptor)
-        exec(before)
-        sys.argv = ["farfield", *words]
-        cli.program()
-    codes[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-print(json.dumps(codes))
-"""
-ASCII = "sys.stdout.reconfigure(encoding='ascii')"
-LEFT = "reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)"
-FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
-
-
-@pytest.fixture(scope="module")
-def ran(home, written, nursery):
-    """What became of commands in odd places, by name."""
-    guard = [
-        "guard", home / "model.safetensors", "--data", home / "train.csv", "--label", "y",
-        "--quiet", "-o", home / "full" / "safe.pt2",
-    ]  # fmt: skip
-    commands = {
-        "report": (ASCII, ["report", written, "-o", home / "page.html"]),
-        "json": (ASCII, words(home, "--out", home / "again", "--json")),
-        "full disk": (FULL, guard),
-        "left 0": (LEFT, words(home, "--max-blind", "1", "--out", home / "left")),
-        "left 1": (LEFT, words(home, "--max-blind", "0", "--out", home / "left")),
-    }
-    asked = {
-        name: (code, [str(word) for word in given]) for name, (code, given) in commands.items()
-    }
-    done = nursery.run(SCRIPT, home, json.dumps(asked))
-    assert done.returncode == 0, done.stderr
-    return {
-        name: subprocess.CompletedProcess(
-            name, code, *((home / f"{name}.{ending}").read_bytes() for ending in ("out", "err"))
-        )
-        for name, code in json.loads(done.stdout.splitlines()[-1]).items()
-    }
-
-
-def test_terminals_that_know_few_characters(written, ran):
-    done = ran["report"]
+def test_terminals_that_know_few_characters(home, written, nursery):
+    env = {"PYTHONIOENCODING": "ascii"}
+    done = nursery.run(COMMAND, "report", written, "-o", home / "page.html", env=env)
     assert done.returncode == 0, done.stderr
     assert b"gr??e" in done.stdout
-    done = ran["json"]
+    done = nursery.run(COMMAND, *words(home, "--out", home / "again", "--json"), env=env)
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout.decode("ascii"))
     assert printed["features"] == json.loads(written.read_text("utf-8"))["features"]
@@ -153,14 +101,23 @@ def test_special_files_are_not_replaced(home, written):
     assert (home / "train.csv").read_bytes() == before
 
 
-def test_a_full_disk_ends_in_one_line(home, ran):
-    assert "cannot write" in refused(ran["full disk"])
-    assert not list((home / "full").iterdir())
+def test_a_full_disk_ends_in_one_line(home, nursery):
+    out = home / "full" / "safe.pt2"
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    done = nursery.run(
+        full + COMMAND, "guard", home / "model.safetensors", "--data", home / "train.csv",
+        "--label", "y", "--quiet", "-o", out,
+    )  # fmt: skip
+    assert "cannot write" in refused(done)
+    assert not out.exists()
+    assert not list(out.parent.iterdir())
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_a_reader_that_leaves_changes_no_exit_code(ran, code):
-    done = ran[f"left {code}"]
+@pytest.mark.parametrize(("allowed", "code"), [("1", 0), ("0", 1)])
+def test_a_reader_that_leaves_changes_no_exit_code(home, nursery, allowed, code):
+    left = "import os; reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
+    arguments = words(home, "--max-blind", allowed, "--out", home / "left")
+    done = nursery.run(left + COMMAND, *arguments)
     assert done.returncode == code
     # What broke its budget is said where errors are said, and nothing else.
     assert done.stderr == b"" if code == 0 else done.stderr.startswith(b"farfield: FF001")
