@@ -12,8 +12,6 @@ from torch import nn
 from farfield.guard import guard
 from farfield.guard.screen import screen_of
 
-pytestmark = pytest.mark.usefixtures("few_folds")
-
 KINDS = ("full", "diagonal", "isotropic")
 
 
