@@ -29,3 +29,10 @@ def test_quantiles_are_of_the_own_group():
 
 def test_identical_rows_are_one_group():
     assert len(Grouping(np.ones((50, 2)), 5, 0).into(8).centres) == 1
+
+
+def test_each_number_of_groups_is_found_once():
+    grouping = Grouping(np.random.default_rng(0).normal(size=(200, 2)), 10, 0)
+    five = grouping.into(5)
+    assert len(grouping.into(2).centres) == 2 < len(five.centres)
+    assert grouping.into(5) is five
