@@ -19,8 +19,12 @@ gc.disable()
 
 
 def pytest_collection_modifyitems(items):
-    """Whole programs come first: they take longest, and no worker is left alone with one."""
-    items.sort(key=lambda item: item.path.parent != HERE)
+    """Whole programs come first: they take longest, and no worker is left alone with one.
+
+    Before them come files that ask the nursery, so that one worker needs one, and no other.
+    """
+    forking = {item.path for item in items if "nursery" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: (item.path not in forking, item.path.parent != HERE))
 
 
 def pytest_collection_finish():

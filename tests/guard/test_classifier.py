@@ -19,7 +19,8 @@ SMALL = ReLUClassifier(hidden=(8,), epochs=30, learning_rate=0.03, batch_size=32
 QUICK = MLPClassifier((8,), solver="lbfgs", max_iter=30, random_state=0)
 
 
-@parametrize_with_checks([GuardedClassifier(QUICK, keep=0.9)])
+@pytest.mark.usefixtures("all_folds")
+@parametrize_with_checks([GuardedClassifier(QUICK)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)
