@@ -6,11 +6,13 @@ import runpy
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import pytest
 
+from farfield import datasets
 from farfield.cli import farfield
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +25,7 @@ FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets, "half_moons", partial(datasets.half_moons, points=120))
     monkeypatch.setattr("sys.argv", [path.name, str(tmp_path), *SMALL.get(path.name, [])])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()

@@ -1,5 +1,7 @@
 """Modules read by watching them, beside what torch.export makes of them, and what falls to it."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,58 @@ def test_parts_of_values_are_changed(change):
     read = recorded(model, torch.zeros(2, 4))
     for rows in (torch.randn(count, 4) for count in (1, 2, 7)):
         assert torch.equal(forward(read.program, rows, read.constants), model(rows))
+
+
+class Scribbled(nn.Module):
+    """Looks into a value and writes there at random."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed, self.entry = seed, nn.Linear(4, 6, dtype=torch.float64)
+
+    def forward(self, x):
+        draw = random.Random(self.seed)
+        y = self.entry(x) * 1.0
+        seen = [y]
+        for _ in range(draw.randint(3, 7)):
+            part = draw.choice(seen)
+            width = part.shape[1]
+            first = draw.randrange(width)
+            match draw.randrange(8):
+                case 0:
+                    seen.append(part[:, first:])
+                case 1:
+                    seen.append(part.select(1, first)[:, None])
+                case 2:
+                    seen.append(part[:, ::2].transpose(0, 1).transpose(0, 1))
+                case 3:
+                    seen.append(
+                        draw.choice(part.split([first, width - first], dim=1)[first == 0 :])
+                    )
+                case 4:
+                    part.mul_(-2.0).add_(1.5)
+                case 5:
+                    part.copy_(torch.tanh(part))
+                case 6:
+                    part[:, 0] = part[:, -1] * 3.0
+                case 7:
+                    seen.append(part.clone())
+        return torch.cat([y, *seen], dim=1)
+
+
+def test_writes_into_parts_are_followed_rightly_or_left_to_torch_export():
+    rows = torch.randn(5, 4, dtype=torch.float64)
+    followed = 0
+    for seed in range(60):
+        module = Scribbled(seed)
+        try:
+            read = recorded(module, rows)
+        except RecordingError:
+            continue
+        followed += 1
+        found = forward(read.program, rows, read.constants)
+        torch.testing.assert_close(found, module(rows), rtol=1e-12, atol=1e-12)
+    assert followed > 30
 
 
 def test_one_row_is_read_as_it_is():
