@@ -36,7 +36,8 @@ function percent(value) {
 function number(value) {
   if (Number.isNaN(value)) return "not known";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  const rounded = Number(value.toPrecision(3));
+  const near = Number(value.toPrecision(3));
+  const rounded = Number.isFinite(near) ? near : value; // the very largest would round to infinity
   const size = Math.abs(rounded);
   let text;
   if (size !== 0 && (size >= 1e9 || size < 1e-4)) text = rounded.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
