@@ -7,6 +7,7 @@ import torch
 
 import farfield as ff
 from farfield.graph.export import export_module
+from farfield.graph.pt2.reader import load_pt2
 
 
 def save(module, rows, path):
@@ -19,7 +20,7 @@ def save(module, rows, path):
 
 
 def check_saved(module, rows, path):
-    """The file says to the bit what the program in memory says."""
+    """The file says to the bit what the program in memory says, watched or traced."""
     expected = ff.capture(save(module, rows, path))
     network = ff.capture(path)
     assert repr(network) == repr(expected)
@@ -28,7 +29,9 @@ def check_saved(module, rows, path):
         steps = [(step.target, step.shape, step.constant) for step in theirs.program.steps]
         assert [(step.target, step.shape, step.constant) for step in ours.program.steps] == steps
         assert ours.program.width == theirs.program.width
-    assert torch.equal(network.logits(rows), expected.logits(rows))
+    traced = ff.capture(load_pt2(path))
+    for each in (network, traced):
+        assert torch.equal(each.logits(rows), expected.logits(rows))
 
 
 def rewritten(path, change, name="changed.pt2", **options):
