@@ -50,3 +50,21 @@ def test_members_are_trained_as_if_alone() -> None:
     together = run(slice(None))
     for member in range(5):
         torch.testing.assert_close(together[member : member + 1], run(slice(member, member + 1)))
+
+
+@pytest.mark.parametrize("size", [7, Adam.SMALL], ids=["small", "large"])
+def test_what_fades_is_cleared_before_it_is_slow(size: int) -> None:
+    parameters = Parameters([(1, size)])
+    adam = Adam(parameters)
+    parameters.gradient.fill_(1e-3)
+    adam.step(0.01)
+    before = parameters.values.clone()
+    parameters.gradient[::2] = 0
+    smallest = torch.finfo(torch.float32).tiny
+    for _ in range(16 * Adam.CLEAR_EVERY):
+        adam.step(0.01)
+        mean = adam.state()["mean"].abs()
+        assert not ((mean > 0) & (mean < smallest)).any()
+    assert not mean[::2].any()
+    assert mean[1::2].all()
+    assert (parameters.values[::2] < before[::2]).all()  # it faded, and was not forgotten at once

@@ -58,6 +58,10 @@ class Adam:
     SMALL = 1 << 15
     # Far too small to be seen beside epsilon; roots of zero, of units that never fire, are slow.
     TINY = 1e-37
+    # The first moment of a unit that fires no more fades to numbers below 1e-38, and stays there:
+    # arithmetic on them is several times slower. What is fainter than this is cleared in time.
+    FAINT = 1e-30
+    CLEAR_EVERY = 64
 
     def __init__(self, parameters: Parameters) -> None:
         self._fused = len(parameters.values) // parameters.shapes[0][0] >= self.SMALL
@@ -66,13 +70,22 @@ class Adam:
         self._mean = [torch.zeros_like(parameters.values)]
         self._square = [torch.zeros_like(parameters.values)]
         self._steps = [torch.zeros(())]
+        # As tensors: a plain number is converted anew by every operation.
+        self._one, self._kept = torch.tensor(1.0), torch.tensor(self.SECOND)
         self._spread = torch.empty(0 if self._fused else len(parameters.values))
 
     def step(self, learning_rate: float) -> None:
         """Take one step."""
-        if not self._fused:
+        if self._fused:
+            self._large_step(learning_rate)
+        else:
             self._small_step(learning_rate)
-            return
+        if self._steps[0].item() % self.CLEAR_EVERY == 0:
+            mean = self._mean[0]
+            mean.masked_fill_(mean.abs() < self.FAINT, 0.0)
+
+    def _large_step(self, learning_rate: float) -> None:
+        """Take one step with torch's kernel."""
         adam(
             self._values,
             self._gradient,
@@ -94,9 +107,9 @@ class Adam:
     def _small_step(self, learning_rate: float) -> None:
         """Take one step, an operation at a time."""
         gradient, mean, square = self._gradient[0], self._mean[0], self._square[0]
-        steps = self._steps[0].add_(1.0).item()
+        steps = self._steps[0].add_(self._one).item()
         mean.lerp_(gradient, 1 - self.FIRST)
-        square.mul_(self.SECOND).addcmul_(gradient, gradient, value=1 - self.SECOND)
+        square.mul_(self._kept).addcmul_(gradient, gradient, value=1 - self.SECOND)
         # Both moments start at zero; what corrects the second one is taken out of the root.
         second = (1 - self.SECOND**steps) ** 0.5
         spread = torch.clamp_min(square, self.TINY, out=self._spread)
