@@ -218,7 +218,7 @@ class Judge:
 
     def noticed(self, own: Levels, views: Sequence[int]) -> float:
         """AUROC of synthetic rows by their confidence, if the model's own stays as it was."""
-        return self.look(own, views).noticed(1.0)
+        return float(self.look(own, views).noticed(ONCE)[0])
 
     def look(self, own: Levels, views: Sequence[int]) -> Apart:
         """How far rows and synthetic ones are out, by widths that are these but for a factor."""
@@ -250,14 +250,22 @@ class Apart:
     near: tuple[Floats, Floats]
     far: tuple[Floats, Floats]
 
-    def noticed(self, wider: float) -> float:
-        """AUROC of synthetic rows by their confidence, if all widths were wider by a factor."""
-        near, far = (np.sort(_uncertainty(*each, wider)) for each in (self.near, self.far))
-        return _auroc(near, far)
+    def noticed(self, wider: Floats) -> Floats:
+        """AUROCs of synthetic rows by their confidence, if all widths were wider by factors."""
+        found = np.empty(len(wider))
+        step = max(1, MOST_NUMBERS // len(self.far[0]))
+        for start in range(0, len(wider), step):
+            some = slice(start, start + step)
+            near, far = (
+                np.sort(_uncertainty(*each, wider[some]), axis=1) for each in (self.near, self.far)
+            )
+            found[some] = [_auroc(*each) for each in zip(near, far, strict=True)]
+        return found
 
 
-def _uncertainty(above: Floats, hot: Floats, wider: float) -> Floats:
-    found: Floats = -above / (1.0 + hot / wider**2)
+def _uncertainty(above: Floats, hot: Floats, wider: Floats) -> Floats:
+    """``(widths, rows)``."""
+    found: Floats = -above / (1.0 + hot / np.square(wider)[:, None])
     return found
 
 
@@ -282,9 +290,9 @@ def _enough(
         cheap = np.flatnonzero(lost <= BUDGET)
         if not len(cheap):
             continue
-        look = judge.look(steepest, views)
-        for steep, cost in zip(np.array(STEEPS)[cheap], lost[cheap], strict=True):
-            found.append((share, steep, look.noticed(steep / FIRST), cost))
+        steeps = np.array(STEEPS)[cheap]
+        noticed = judge.look(steepest, views).noticed(steeps / FIRST)
+        found += [(share, *each) for each in zip(steeps, noticed, lost[cheap], strict=True)]
     if not found:
         # The last is the widest set, and the one that costs least.
         own = ranked.levels(least, share, stretch, STEEPS[-1])
@@ -345,7 +353,6 @@ def _ranks(scores: Floats, ordered: Floats) -> NDArray[np.intp]:
 
 def _auroc(near: Floats, far: Floats) -> float:
     """How often one of the second lies above one of the first, both in order; ties count half."""
-    below = near.searchsorted(far)
-    upto, tied = below.copy(), near[np.minimum(below, len(near) - 1)] == far
-    upto[tied] = near.searchsorted(far[tied], "right")
-    return float((below + upto).mean()) / (2.0 * len(near))
+    below = far.searchsorted(near).sum() + far.searchsorted(near, "right").sum()
+    pairs = 2 * len(near) * len(far)
+    return float(pairs - below) / len(far) / (2.0 * len(near))
