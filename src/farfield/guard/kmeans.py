@@ -63,8 +63,9 @@ def _scattered(rows: Floats, count: int, rng: np.random.RandomState) -> Labels:
     closest = _squared(rows, squares, np.array(chosen))[0]
     for _ in range(1, count):
         drawn = rng.uniform(size=tries) * closest.sum()
-        some = np.searchsorted(np.cumsum(closest), drawn).clip(max=len(rows) - 1)
-        closer = np.minimum(closest, _squared(rows, squares, some))
+        some = np.minimum(closest.cumsum().searchsorted(drawn), len(rows) - 1)
+        closer = _squared(rows, squares, some)
+        np.minimum(closest, closer, out=closer)
         best = int(closer.sum(axis=1).argmin())
         chosen.append(int(some[best]))
         closest = closer[best]
@@ -114,5 +115,7 @@ def sums_of(rows: Floats, labels: Labels, sizes: Labels) -> Floats:
     found = np.zeros((len(sizes), rows.shape[1]))
     held = np.flatnonzero(sizes)
     starts = (np.cumsum(sizes) - sizes)[held]
-    found[held] = np.add.reduceat(rows[np.argsort(labels, kind="stable")], starts, axis=0)
+    # Short numbers are put in order without comparing them.
+    short = labels.astype(np.uint16) if len(sizes) <= 1 << 16 else labels
+    found[held] = np.add.reduceat(rows[short.argsort(kind="stable")], starts, axis=0)
     return found

@@ -6,13 +6,14 @@ The steps are those of scikit-learn's ``GaussianMixture``, which finds the same 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farfield.guard.kmeans import kmeans
+from farfield.guard.kmeans import BLOCK, kmeans
 
 Floats = NDArray[np.float64]
 
@@ -72,9 +73,12 @@ class Gaussians:
         sizes = shares.sum(axis=0) + 10 * np.finfo(np.float64).eps
         means = (shares.T @ rows) / sizes[:, None]
         spreads = np.empty((len(sizes), rows.shape[1], rows.shape[1]))
-        for spread, mean, share, size in zip(spreads, means, shares.T, sizes, strict=True):
-            apart = (rows - mean) * np.sqrt(share)[:, None]
-            spread[:] = apart.T @ apart / size
+        halves = np.sqrt(shares.T)[:, :, None]
+        for some in _together(rows, len(sizes)):
+            apart = rows - means[some, None]
+            apart *= halves[some]
+            np.matmul(apart.transpose(0, 2, 1), apart, out=spreads[some])
+        spreads /= sizes[:, None, None]
         spreads += least * np.eye(rows.shape[1])
         roots = torch.linalg.cholesky(torch.from_numpy(spreads))
         eye = torch.eye(rows.shape[1], dtype=roots.dtype).expand_as(roots)
@@ -84,11 +88,21 @@ class Gaussians:
     def shares(self, rows: Floats) -> tuple[Floats, float]:
         """How much of each row belongs to each component, and the mean log likelihood."""
         logs = np.empty((len(rows), len(self.weights)))
-        for place, (mean, factor) in enumerate(zip(self.means, self.factors, strict=True)):
-            logs[:, place] = np.square(rows @ factor - mean @ factor).sum(axis=1)
+        shifts = self.means[:, None] @ self.factors
+        for some in _together(rows, len(self.weights)):
+            turned = rows @ self.factors[some]
+            turned -= shifts[some]
+            np.square(turned, out=turned)
+            logs[:, some] = turned.sum(axis=2).T
         size = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
         logs = np.log(self.weights) + size - 0.5 * (logs + rows.shape[1] * math.log(2 * math.pi))
         most = logs.max(axis=1, keepdims=True)
         shares = np.exp(logs - most)
         total = shares.sum(axis=1, keepdims=True)
         return shares / total, float((most + np.log(total)).mean())
+
+
+def _together(rows: Floats, count: int) -> Iterator[slice]:
+    """Components that are computed at a time: all of them where rows are few."""
+    step = max(1, BLOCK // max(1, rows.size))
+    return (slice(start, start + step) for start in range(0, count, step))
