@@ -166,23 +166,6 @@ def test_a_view_without_its_network_says_so(safe):
         alone.distance(torch.zeros(1, 2))
 
 
-@pytest.mark.parametrize("envelope", [False, True])
-def test_pt2(safe, net, rows, tmp_path, envelope):
-    path = tmp_path / "safe.pt2"
-    model = Envelope(safe, net) if envelope else safe
-    model.to_pt2(path)
-    certificate, proof = open_guard(path)
-    assert proof
-    assert certificate.views[-1].name == "features"
-    given = torch.from_numpy(np.vstack([rows, 3 * rows])).float()
-    found = torch.export.load(path).module()(given)
-    if envelope:
-        assert torch.equal(found["inside"], torch.from_numpy(safe.is_inside(given)))
-        assert torch.equal(found["output"], net(given))
-    else:
-        torch.testing.assert_close(found, safe(given))
-
-
 @pytest.fixture(scope="module")
 def file(safe, tmp_path_factory):
     """The guard's ONNX file."""

@@ -9,7 +9,7 @@ from torch import nn
 
 import farfield as ff
 from farfield.errors import InputError
-from farfield.guard import Certificate, read_certificate
+from farfield.guard import Certificate, make, read_certificate
 from farfield.guard.files import open_guard
 from farfield.guard.pt2_file import read_pt2
 from saved_programs import rewritten
@@ -21,22 +21,44 @@ def rows_of(table):
     return torch.from_numpy(np.vstack([table, 1.5 * table, 40 * table, 1e8 * table])).float()
 
 
+CATEGORIES = ["balls", "ranges", "categories", "features"]
+WIDE = ["balls", "ranges", "neighbours", "categories", "features"]
+
+
+def keeping(views, function, model, rows):
+    """A guard that keeps some views, whatever they notice."""
+    every = ["balls", "ranges", "neighbours", "density", "categories", "features"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make, "choose_views", lambda *_: [every.index(each) for each in views])
+        found = function(model, rows, categorical=[(3, 4, 5, 6), 7])
+    assert [each.name for each in found.certificate.views] == views
+    return found
+
+
 @pytest.fixture(scope="module")
 def guarded(mlp, table, tmp_path_factory):
-    """A guarded network with categories, and its file."""
+    """A guarded network with categories that looks at its features, and its file."""
     path = tmp_path_factory.mktemp("pt2") / "safe.pt2"
-    safe = ff.guard(mlp(8, 6, 3), table, categorical=[(3, 4, 5, 6), 7])
+    safe = keeping(CATEGORIES, ff.guard, mlp(8, 6, 3), table)
     safe.to_pt2(path)
     return safe, path
 
 
 @pytest.fixture(scope="module")
-def enveloped(mlp, table, tmp_path_factory):
+def wide(table):
+    """More columns than principal components, whose units share their numbers with all others."""
+    rng = np.random.default_rng(0)
+    return np.hstack([table, rng.normal(size=(300, 70)) @ rng.normal(size=(70, 62))])
+
+
+@pytest.fixture(scope="module")
+def enveloped(mlp, wide, tmp_path_factory):
     """A network that returns probabilities and works in place, its envelope, and the file."""
     path = tmp_path_factory.mktemp("pt2") / "safe.pt2"
-    net = nn.Sequential(*mlp(8, 6, 3), nn.Softmax(dim=1))
+    net = nn.Sequential(*mlp(70, 6, 3), nn.Softmax(dim=1))
     net[1] = nn.ReLU(inplace=True)
-    found = ff.envelope(net, table, categorical=[(3, 4, 5, 6), 7])
+    found = keeping(WIDE, ff.envelope, net, wide)
+    assert found.guard.covered.reduced is not None
     found.to_pt2(path)
     return net, found, path
 
@@ -46,17 +68,19 @@ def test_a_guard_is_verified_from_its_file(guarded, table):
     certificate, proof = open_guard(path)
     assert proof
     assert certificate == safe.certificate
+    assert certificate.views[-1].name == "features"
     assert Certificate.from_json(read_certificate(path)) == safe.certificate
     rows = rows_of(table)
     assert torch.equal(torch.export.load(path).module()(rows), safe(rows))
 
 
-def test_an_envelope_says_what_python_says(enveloped, table):
+def test_an_envelope_says_what_python_says(enveloped, wide):
     net, found, path = enveloped
     assert open_guard(path)[1]
     names = {"farfield.guard": ""}
-    rows = torch.cat([rows_of(table), torch.full((1, 8), torch.nan)])
-    said = torch.export.load(path, extra_files=names).module()(rows)
+    rows = torch.cat([rows_of(wide), torch.full((1, 70), torch.nan)])
+    program = torch.export.load(path, extra_files=names).module()
+    said = program(rows)
     look, names = found.look(rows), json.loads(names["farfield.guard"])
     assert torch.equal(said["output"][:-1], net(rows)[:-1])
     assert np.array_equal(said["inside"].numpy(), look.inside)
@@ -67,7 +91,7 @@ def test_an_envelope_says_what_python_says(enveloped, table):
     assert torch.equal(said["guarded"][said["inside"]], net(rows)[said["inside"]])
     assert not said["inside"][-1]
     assert torch.allclose(said["guarded"][-1], torch.tensor(1 / 3))
-    assert len(torch.export.load(path).module()(rows[:2])["inside"]) == 2
+    assert len(program(rows[:2])["inside"]) == 2
 
 
 def changed(path, member, change):
@@ -178,12 +202,3 @@ def test_what_holds_no_guard(tmp_path, mlp):
     for name in ("plain.pt2", "text.pt2", "none.pt2"):
         with pytest.raises(InputError):
             read_pt2(tmp_path / name)
-
-
-def test_wide_inputs_whose_units_share_their_numbers(mlp, tmp_path):
-    rng = np.random.default_rng(0)
-    wide = rng.normal(size=(100, 70)) @ rng.normal(size=(70, 70))
-    safe = ff.guard(mlp(70, 3), wide)
-    assert safe.covered.reduced is not None
-    safe.to_pt2(tmp_path / "wide.pt2")
-    assert open_guard(tmp_path / "wide.pt2")[1]
