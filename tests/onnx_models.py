@@ -1,5 +1,7 @@
 """ONNX files of many makes, and how to run them."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -13,9 +15,15 @@ COLUMNS = 3
 
 
 def session(path):
+    return _session(path.read_bytes())
+
+
+@functools.lru_cache(maxsize=4)
+def _session(data):
+    """By what a file holds: to make one takes longer than to run it."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
-    return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 KINDS = {"tensor(double)": np.float64, "tensor(float16)": np.float16}
