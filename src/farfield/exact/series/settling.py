@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FLOORS = (0, -1, -2, -4)
 # The first ``T`` that is tried, and how often the way down from there is halved.
 FARTHEST, HALVINGS = 2.0**100, 8
+# A walk of few rays takes as long as a walk of one: so many halvings are looked ahead where all
+# values of a step are no more numbers than these.
+AHEAD, FEW = 4, 1 << 10
 # How many numbers a walk carries per element, about.
 FACTOR = 16
 
@@ -137,26 +140,54 @@ def earliest(rays: Bundle, accept: Callable[[Tensor], Accept]) -> Tensor:
     for floor in FLOORS:
         if not len(open_):
             break
-        holds = accept(open_)
-        some = rays.at(open_)
-        high = some.nearest() * FARTHEST
-        good = holds(some.bounds(high, floor))
-        places = open_[good]
-        if len(places):
-            found[places] = _bisected(rays.at(places), floor, accept(places), high[good])
+        low = rays.at(open_).nearest()
+        high = low * FARTHEST
+        good = _Search(rays, open_, floor, accept).holds(high[None])[0]
+        if bool(good.any()):
+            search = _Search(rays, open_[good], floor, accept)
+            found[open_[good]] = search.bisected(low[good], high[good])
         open_ = open_[~good]
     return found
 
 
-def _bisected(rays: Bundle, floor: int, holds: Accept, high: Tensor) -> Tensor:
-    low = rays.nearest()
-    good = holds(rays.bounds(low, floor))
-    high, low = torch.where(good, low, high), torch.where(good, low, low)
-    for _ in range(HALVINGS):
-        middle = (low * high).sqrt()
-        good = holds(rays.bounds(middle, floor))
-        high, low = torch.where(good, middle, high), torch.where(good, low, middle)
-    return high
+class _Search(NamedTuple):
+    """Places of rays, the lowest order that is kept on them, and what is to hold."""
+
+    rays: Bundle
+    places: Tensor
+    floor: int
+    accept: Callable[[Tensor], Accept]
+
+    def holds(self, starts: Tensor) -> Tensor:
+        """``(ways, rays)`` whether it does from such ``T`` on, all of them in one walk."""
+        places = self.places.repeat(len(starts))
+        bounds = self.rays.at(places).bounds(starts.flatten(), self.floor)
+        return self.accept(places)(bounds).reshape(starts.shape)
+
+    def bisected(self, low: Tensor, high: Tensor) -> Tensor:
+        """Halve the way down from where it holds; where it holds at its end, that is all."""
+        high = torch.where(self.holds(low[None])[0], low, high)
+        few = len(low) * self.rays.group.program.width <= FEW
+        levels = AHEAD if few else 1
+        for _ in range(HALVINGS // levels):
+            low, high = self._halved(low, high, levels)
+        return high
+
+    def _halved(self, low: Tensor, high: Tensor, levels: int) -> tuple[Tensor, Tensor]:
+        """Halve so often, asked at once about every ``T`` that may turn out to be a middle."""
+        starts = torch.stack([low, high])
+        for _ in range(levels):
+            middles = (starts[:-1] * starts[1:]).sqrt()
+            pairs = torch.stack([starts[:-1], middles], dim=1).flatten(0, 1)
+            starts = torch.cat([pairs, starts[-1:]])
+        good = self.holds(starts[1:-1])
+        bottom = torch.zeros_like(low, dtype=torch.int64)[None]
+        top = bottom + len(starts) - 1
+        for _ in range(levels):
+            middle = (bottom + top) // 2
+            here = good.gather(0, middle - 1)
+            bottom, top = torch.where(here, bottom, middle), torch.where(here, middle, top)
+        return starts.gather(0, bottom)[0], starts.gather(0, top)[0]
 
 
 def settles(far: FarField, delta: float) -> Tensor:
