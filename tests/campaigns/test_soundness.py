@@ -32,9 +32,10 @@ def test_certified_rays_are_right_and_broken_rules_are_caught(name):
     breakable = target is not None and target not in REWRITTEN
     tally = Tally()
     with heard(target) if breakable else nullcontext(set()) as ways:
+        # Seeds of its own for each operation: together they see every kind of weights.
         for seed in range(PATIENCE):
-            run_case(name, f"short/{seed}", tally, instances=2, rays=8)
-            if seed > 1 and tally.certified:
+            run_case(name, f"{name}/{seed}", tally, instances=1 if seed else 2, rays=8)
+            if seed > 0 and tally.certified:
                 break
     assert tally.wrong == []
     assert tally.certified > 0
