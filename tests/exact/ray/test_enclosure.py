@@ -95,7 +95,7 @@ def sampled(network, origin, direction, edges, clip=None):
 def enclosed(walk, origin, direction, edges, tolerance):
     points = origin + edges.reshape(-1, *[1] * (origin.ndim - 1)) * direction
     with torch.no_grad():
-        if tolerance > 0:
+        if tolerance > 0 and not walk.weights:
             walk.enclose(points[:1].repeat(2, *[1] * (points.ndim - 1)), 0.0)
             walk.learn()
         return walk.enclose(torch.cat([points[:-1], points[1:]]), tolerance)
