@@ -70,16 +70,31 @@ def randomized(module, rng, kind):
     return module
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "integers", "duplicates", "dead"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_polygons_equal_rational_arithmetic(architecture, kind):
+KINDS = ("gaussian", "integers", "duplicates", "dead")
+
+
+@functools.cache
+def drawn(architecture, kind):
+    """A network with such weights, and a plane."""
     rng = np.random.default_rng(sum(map(ord, architecture + kind)))
     module = nn.Sequential(*ARCHITECTURES[architecture]()).double()
     module = randomized(module, rng, kind)
-    network = ff.capture(module, torch.zeros(1, 3, dtype=torch.float64))
-    frame = rng.normal(size=(3, 3)) if kind == "gaussian" else np.eye(3)[[2, 0, 1]]
+    return module, rng.normal(size=(3, 3)) if kind == "gaussian" else np.eye(3)[[2, 0, 1]]
+
+
+@functools.cache
+def all_kinds(architecture):
+    """An architecture with weights of all kinds, traced once."""
+    return captured([drawn(architecture, kind)[0] for kind in KINDS], 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_polygons_equal_rational_arithmetic(architecture, kind):
+    network, instance = all_kinds(architecture), KINDS.index(kind)
+    module, frame = drawn(architecture, kind)
     extent = (-3.0, 4.0, -2.0, 5.0)
-    plane = slice_plane(network, *frame, extent)
+    plane = slice_plane(network, *frame, extent, instance=instance)
     exact = regions(module, *frame.tolist(), extent)
     assert sum(cell.area for cell in exact) == 49
     assert len(plane) == len(exact)
@@ -100,7 +115,7 @@ def test_polygons_equal_rational_arithmetic(architecture, kind):
         corner = tuple(cell.corners[0])
         value = [float(at(function, corner)) for function in cell.values]
         place = torch.tensor([[float(corner[0]), float(corner[1])]], dtype=torch.float64)
-        logits = network.logits(plane.points(place))[0, 0]
+        logits = network.logits(plane.points(place))[instance, 0]
         assert logits.tolist() == pytest.approx(value, abs=1e-9)
 
 

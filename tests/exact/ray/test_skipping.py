@@ -48,7 +48,7 @@ def ray_of(network, seed):
     return torch.randn(2, *network.input_shape, generator=generator, dtype=torch.float64)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     kind=st.sampled_from(["mlp", "one logit", "leaky", "image"]),
     seed=st.integers(0, 10_000),
@@ -107,9 +107,7 @@ class Spike(nn.Module):
         return unsure + torch.cat([spike, 0 * spike], dim=1)
 
 
-@pytest.mark.parametrize(
-    ("place", "width"), [(0.01, 1e-3), (0.01, 1e-10), (1.2345, 1e-7), (77.7, 1e-3), (77.7, 1e-10)]
-)
+@pytest.mark.parametrize(("place", "width"), [(0.01, 1e-3), (1.2345, 1e-7), (77.7, 1e-10)])
 def test_a_planted_spike_is_never_skipped(place, width):
     network = ff.capture(Spike(place, width), torch.zeros(1, 1, dtype=torch.float64))
     result = first_reaching(network, [0.0], [1.0], 0.999, skip=True)
