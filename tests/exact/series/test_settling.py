@@ -10,6 +10,7 @@ from torch import nn
 import farfield as ff
 from campaigns.growth_soundness import drawn
 from farfield.errors import InputError
+from farfield.exact.series import settling
 from farfield.exact.series.tube import Frame
 from growth_cases import GROWN
 from growth_referee import farthest_off, grown, rays
@@ -176,6 +177,13 @@ def test_smaller_distances_are_reached_later():
     assert bool((late > soon).all())
     # The distance falls like 1 / t.
     assert bool((late < 1e7 * soon).all())
+
+
+def test_looking_halvings_ahead_changes_nothing(monkeypatch):
+    far = ff.at_infinity(captured("mixture"), *rays(4, 4))
+    ahead = far.settles(DELTA)
+    monkeypatch.setattr(settling, "FEW", 0)
+    assert torch.equal(far.settles(DELTA), ahead)
 
 
 @pytest.mark.parametrize("name", ["block", "mixture", "squeeze and excite"])
