@@ -55,12 +55,9 @@ def check_limits(model, network, origin, *, far=FAR, tolerance=1e-6, scale=1.0, 
 def referee(model, rows, *, far=FAR, tolerance=1e-6, size=1e30):
     """Capture a model, and compare what it says on rows, beside them, far out and at infinity."""
     network = ff.capture(model)
-    check_values(model, network, rows, tolerance)
-    check_values(model, network, beside(rows[:20]), tolerance)
-    if size:
-        check_values(model, network, outliers(rows, size), tolerance)
-    for origin in rows[:2]:
-        check_limits(
-            model, network, origin, far=far, tolerance=tolerance, scale=rows.std(axis=0) + 1e-3
-        )
+    ends = [outliers(rows, size)] if size else []
+    check_values(model, network, np.concatenate([rows, beside(rows[:20]), *ends]), tolerance)
+    ways = directions(rows.shape[1]) * (rows.std(axis=0) + 1e-3)
+    origins, along = np.repeat(rows[:2], len(ways), axis=0), np.tile(ways, (2, 1))
+    check_limits(model, network, origins, far=far, tolerance=tolerance, along=along)
     return network

@@ -21,11 +21,12 @@ LAYERS = {
         *(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.LeakyReLU(0.1), nn.ELU(2.0), nn.SELU()),
         *(nn.CELU(2.0), nn.GELU(), nn.SiLU(), nn.Mish(), nn.Softplus(2.0), nn.Sigmoid()),
         *(nn.Tanh(), nn.Hardtanh(-2, 3), nn.Hardsigmoid(), nn.Hardswish(), nn.Linear(4, 2)),
+        nn.LogSoftmax(1),
     ),
-    "norms": (nn.BatchNorm1d(3), nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False), nn.Linear(4, 2)),
-    "dropout": (nn.Dropout(0.2), nn.Linear(3, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 2)),
-    "softmax": (nn.Linear(3, 2), nn.Softmax(-1)),
-    "log": (nn.Linear(3, 2), nn.LogSoftmax(1)),
+    "norms": (
+        *(nn.Dropout(0.2), nn.BatchNorm1d(3), nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False)),
+        *(nn.ReLU(), nn.Dropout(), nn.Linear(4, 2), nn.Softmax(-1)),
+    ),
 }
 
 

@@ -167,13 +167,15 @@ def compare(network, precise, parameters):
         far = ff.at_infinity(network, origins, directions, certify=True)
     except ff.errors.NumericalOverflow:
         return 0
+    slopes, intercepts = (part[0, :, 0].tolist() for part in (far.slope, far.intercept))
+    winners, certified = far.winner[0].tolist(), far.certified[0].tolist()
     for index, (origin, slope) in enumerate(RAYS):
-        if not far.certified[0, index]:
+        if not certified[index]:
             continue
         with mpmath.workdps(2000):
             growth, level = expected(precise, parameters, origin, slope)
             winner = 0 if (growth, level) >= (0, 0) else 1
-            found = mpf(float(far.slope[0, index, 0])), mpf(float(far.intercept[0, index, 0]))
+            found = mpf(slopes[index]), mpf(intercepts[index])
             size = max(1, abs(origin), *(abs(p) for p in parameters if math.isfinite(p)))
             size = size * max(1, abs(growth))
             assert abs(found[0] - growth) <= 1e-12 * abs(growth) + mpf(10) ** -300
@@ -183,7 +185,7 @@ def compare(network, precise, parameters):
                 slope,
             )
             tie = max(abs(growth), abs(level)) < mpf(10) ** -1500
-            assert tie or int(far.winner[0, index]) == winner, (parameters, origin, slope)
+            assert tie or winners[index] == winner, (parameters, origin, slope)
     return int(far.certified.sum())
 
 

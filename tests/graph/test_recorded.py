@@ -1,6 +1,7 @@
 """Modules read by watching them, beside what torch.export makes of them, and what falls to it."""
 
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,10 +71,14 @@ class Written(nn.Module):
 MODELS = {"whole": Whole, "apart": TakenApart, "written": Written}
 
 
-@pytest.fixture(params=MODELS)
-def model(request):
-    torch.manual_seed(0)
-    return MODELS[request.param]().eval()
+@cache
+def read(name):
+    """A model, and what is read of it by watching and by torch.export."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = MODELS[name]().eval()
+    x = torch.zeros(4, 4)
+    return model, recorded(model, x), read_exported(export_module(model, x))
 
 
 def told(program):
@@ -93,9 +98,9 @@ def numbers_of(step):
     return [each for each in step.args if not isinstance(each, (Ref, list))]
 
 
-def test_they_do_what_torch_export_says(model):
-    x = torch.randn(4, 4)
-    seen, exported = recorded(model, x), read_exported(export_module(model, x))
+@pytest.mark.parametrize("name", MODELS)
+def test_they_do_what_torch_export_says(name):
+    model, seen, exported = read(name)
     assert seen.rows == exported.rows == 0
     assert seen.folds == exported.folds
     assert seen.program.width == exported.program.width
@@ -109,9 +114,8 @@ def test_they_do_what_torch_export_says(model):
 
 
 def test_whole_operations_are_those_of_torch_export():
-    model, x = Whole().eval(), torch.zeros(2, 4)
-    exported = read_exported(export_module(model, x))
-    assert told(recorded(model, x).program) == told(exported.program)
+    _, seen, exported = read("whole")
+    assert told(seen.program) == told(exported.program)
 
 
 def one_column(y):
