@@ -302,9 +302,12 @@ def _lifted(domain: Domain[V], constant: Tensor, shape: Sequence[int]) -> V:
 def spread_over(domain: Domain[V], value: Any, other: Any) -> Any:
     """A value as large as what it makes together with another value or a constant."""
     lead = row_dimensions(value)
-    beside = other.shape[lead:] if len(other.shape) == len(value.shape) else other.shape
-    goal = torch.broadcast_shapes(value.shape[lead:], beside)
-    if tuple(goal) == tuple(value.shape[lead:]):
+    own = tuple(value.shape[lead:])
+    beside = tuple(other.shape[lead:] if len(other.shape) == len(value.shape) else other.shape)
+    if beside == own[len(own) - len(beside) :]:
+        return value  # PyTorch, asked for shapes together, first loads algebra for a second
+    goal = torch.broadcast_shapes(own, beside)
+    if tuple(goal) == own:
         return value
     return domain.affine(Affine(lambda t: t.expand(*t.shape[:lead], *goal)), value)
 
