@@ -64,7 +64,7 @@ def _search(request: RunRequest, name: str, settings: Settings) -> Result:
     study = open_study(optuna, request.folder, name, settings)
     jobs = max(1, min(request.jobs, settings["evaluations"] - len(_done(optuna, study))))
     if jobs == 1:
-        work(request.folder, name, settings)
+        _evaluate_all(optuna, study, request.folder, name, settings)
     else:
         context = multiprocessing.get_context("spawn")
         arguments = (request.folder, name, settings)
@@ -156,7 +156,11 @@ def _done(optuna: Any, study: Any) -> dict[int, Any]:
 def work(folder: Path, name: str, settings: Settings) -> None:
     """Evaluate configurations until all are done; safe in any number of processes."""
     optuna = load_optuna()
-    study = open_study(optuna, folder, name, settings)
+    _evaluate_all(optuna, open_study(optuna, folder, name, settings), folder, name, settings)
+
+
+def _evaluate_all(optuna: Any, study: Any, folder: Path, name: str, settings: Settings) -> None:
+    """Evaluate what is not done yet, nor claimed by others, until nothing is left."""
     claims = Claims(folder / "claims.db", study.study_name)
     configurations = draw_configurations(name, settings)
     space = _space(optuna, settings)

@@ -14,6 +14,7 @@ from farfield.estimators import ReLUClassifier
 from farfield.exact import at_infinity, linearize
 from farfield.graph import capture
 from farfield.graph.network import Network
+from farfield.networks import mlp
 from farfield.reproduce.experiment import Result, RunRequest, Settings, Stage, step_per_model
 from farfield.reproduce.models import make_model
 from farfield.reproduce.surfaces import differentiable, score_in_bits
@@ -187,9 +188,6 @@ def _counterexamples() -> Result:
 
 
 def _affine(weight: list[list[float]]) -> nn.Module:
-    # Without the usual initialisation, which would move the global random state.
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, 2, 2, dtype=torch.float64)
-    layer.requires_grad_(False)
-    layer.weight.copy_(torch.tensor(weight, dtype=torch.float64))
-    layer.bias.zero_()
-    return layer
+    """One layer without a bias."""
+    matrix = torch.tensor(weight, dtype=torch.float64)
+    return mlp([nn.functional.pad(matrix, (0, 1))]).requires_grad_(False)
