@@ -183,7 +183,7 @@ def small_networks(monkeypatch):
 @pytest.fixture(autouse=True)
 def few_points(monkeypatch):
     """Half-moons of fewer points, where several models are trained on them."""
-    few = partial(half_moons, points=120, validation=60)
+    few = partial(half_moons, points=60, validation=30)
     for name in ("demo", "know-your-limits-3", "know-your-limits-search"):
         monkeypatch.setattr(find_experiment(name), "half_moons", few)
 
@@ -193,7 +193,7 @@ def save_coarsely(figure, path):
     from matplotlib.ticker import NullLocator
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # "none" would draw everything twice, as layouts do
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         axis.set_major_locator(NullLocator())
         axis.set_minor_locator(NullLocator())
@@ -288,7 +288,7 @@ from farfield.reproduce import RunRequest, know_your_limits_search as search
 from farfield.reproduce.runner import run_stages
 fork = multiprocessing.get_context("fork")
 search.multiprocessing = SimpleNamespace(get_context=lambda _: fork)
-search.half_moons = partial(search.half_moons, points=120, validation=60)
+search.half_moons = partial(search.half_moons, points=60, validation=30)
 folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
 one, two = (
     run_stages(search, RunRequest(folder / name, jobs=jobs), changes=changes)
