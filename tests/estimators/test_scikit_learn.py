@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {
     "hidden": (8,),
     "epochs": 5,
     "learning_rate": 0.1,
-    "batch_size": 32,
+    "batch_size": 128,
     "random_state": 0,
 }
 
@@ -41,8 +41,15 @@ ESTIMATORS = [
 # different batches; both minimise the same expected loss.
 REPETITION = "check_sample_weight_equivalence_on_dense_data"
 
+CHECKS = parametrize_with_checks(ESTIMATORS)
 
-@parametrize_with_checks(ESTIMATORS)
+
+def named(value: Any) -> Any:
+    """Estimators by their class: scikit-learn prints every setting, once for every check."""
+    return type(value).__name__ if value in ESTIMATORS else CHECKS.kwargs["ids"](value)
+
+
+@pytest.mark.parametrize(*CHECKS.args, ids=named)
 @pytest.mark.filterwarnings("ignore:calibration would move:UserWarning")
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     if check.func.__name__ == REPETITION:
