@@ -71,7 +71,7 @@ def test_mirroring_turns_half_of_the_images() -> None:
 
 @pytest.mark.parametrize("objective", ["nll", CEDA(), ACET(steps=3, step_size=0.1)])
 def test_learns_and_moves_no_global_state(objective: Any) -> None:
-    images, labels = pictures()
+    images, labels = pictures(32)
     before = torch.get_rng_state()
     settings = ImageSettings(objective=objective, **{**QUICK, "epochs": 8})
     trained = train_images(build, images, labels, settings)

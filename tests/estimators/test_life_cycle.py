@@ -249,7 +249,7 @@ def test_every_classifier_takes_ceda_and_acet(model: Any, moons: Any) -> None:
     for name, objective in (("nll", "nll"), ("ceda", "ceda"), ("acet", ACET(steps=2))):
         fresh = clone(model)
         (fresh.estimator if hasattr(fresh, "estimator") else fresh).set_params(
-            objective=objective, hidden=(16,), epochs=12, learning_rate=0.04, batch_size=50,
+            objective=objective, hidden=(16,), epochs=12, learning_rate=0.06, batch_size=100,
             random_state=0,
         )  # fmt: skip
         sure[name] = float(fresh.fit(X, y).predict_proba(far).max(axis=1).mean())

@@ -106,7 +106,8 @@ def test_bayes_by_backprop_is_sure_on_half_moons_and_unsure_away(reparameterizat
     model = BayesByBackpropClassifier(
         hidden=(20,),
         epochs=60,
-        learning_rate=0.03,
+        learning_rate=0.05,
+        batch_size=125,
         reparameterization=reparameterization,
         random_state=1,
     )

@@ -52,9 +52,9 @@ def images() -> tuple[NDArray[Any], NDArray[Any]]:
 
 QUICK: dict[str, Any] = {
     "module": Convolutional,
-    "epochs": 12,
-    "learning_rate": 0.02,
-    "batch_size": 30,
+    "epochs": 10,
+    "learning_rate": 0.04,
+    "batch_size": 60,
     "random_state": 0,
 }
 
