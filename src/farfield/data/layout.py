@@ -10,6 +10,7 @@ from farfield.data.choices import Choices, Impute
 from farfield.data.encoding import ColumnKind, Floats, TableColumn, prepared
 from farfield.data.labels import counted
 from farfield.data.scan import Scan, Words, batch_rows
+from farfield.data.schema import FeatureSchema
 from farfield.data.stream import Fill, Stream, category_order, is_number, some
 from farfield.data.summary import Summary
 from farfield.errors import InputError
@@ -27,10 +28,11 @@ def lay_out(
     """Describe the columns of a table and the statistics of its inputs."""
     _check_text(found, features, choices.wishes(features, None), stream.where)
     fills = find_fills(stream, found, features, choices)
+    binaries = _binary(found, features, choices)
     columns: list[TableColumn] = []
     place = 0
     for name in features:
-        column = _column(name, found, choices, fills.get(name), place, stream.where)
+        column = _column(name, found, choices, fills.get(name), place, stream.where, binaries)
         columns.append(column)
         place += len(column.values) if column.categorical else 1
     columns = _joined(columns, choices.blocks)
@@ -53,7 +55,13 @@ def lay_out(
 
 
 def _column(
-    name: str, found: Scan, choices: Choices, fill: Fill | None, place: int, where: str
+    name: str,
+    found: Scan,
+    choices: Choices,
+    fill: Fill | None,
+    place: int,
+    where: str,
+    binaries: set[str],
 ) -> TableColumn:
     """Describe one column, its inputs from ``place`` on."""
     known = choices.schema[name]
@@ -64,7 +72,7 @@ def _column(
         unit, low, high = earlier.unit, earlier.low, earlier.high
     codes = known.missing or () if earlier is None else earlier.codes
     if found.kinds[name] == "numeric":
-        binary = _is_binary(name, found, choices) if earlier is None else earlier.binary
+        binary = name in binaries if earlier is None else earlier.binary
         if binary or found.stored_as[name] == "boolean":
             low, high = max(low, 0.0), min(high, 1.0)
         return TableColumn(
@@ -101,18 +109,29 @@ def _column(
     )
 
 
-def _is_binary(name: str, found: Scan, choices: Choices) -> bool:
-    """Whether a column is a category of 0 and 1, unless somebody says that it is a number.
+def _binary(found: Scan, features: Sequence[str], choices: Choices) -> set[str]:
+    """Columns that are categories of 0 and 1, unless somebody says that they are numbers.
 
     Gaps do not matter: what fills them lies between the two.
     """
-    if name not in found.binary or found.rows < FEWEST_BINARY:
-        return False
-    known, at = choices.schema[name], found.numeric.index(name)
-    both = found.moments.low[at] == 0 and found.moments.high[at] == 1
-    told = known.kind == "numeric" or math.isfinite(known.low) or math.isfinite(known.high)
-    block = any(name in members for members in choices.blocks.values())
-    return bool(both) and not told and not block
+    if found.rows < FEWEST_BINARY:
+        return set()
+    moments = found.moments
+    both = dict(zip(found.numeric, (moments.low == 0) & (moments.high == 1), strict=True))
+    coded = {member for members in choices.blocks.values() for member in members}
+    return {
+        name
+        for name in features
+        if name in found.binary
+        and both[name]
+        and name not in coded
+        and not _is_told(choices.schema[name])
+    }
+
+
+def _is_told(known: FeatureSchema) -> bool:
+    """Whether somebody says that a column is a number."""
+    return known.kind == "numeric" or math.isfinite(known.low) or math.isfinite(known.high)
 
 
 def _joined(
