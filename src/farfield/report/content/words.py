@@ -234,7 +234,9 @@ def visible(name: str) -> str:
     >>> visible("a\x1b[2Jb"), visible("")
     ('a␛[2Jb', '(no name)')
     """
-    return "".join(map(_visible, name)) or "(no name)"
+    # What can be printed, as most names can, has nothing of the kind in it.
+    shown = name if name.isprintable() else "".join(map(_visible, name))
+    return shown or "(no name)"
 
 
 def harmless(name: str, limit: int = 60) -> str:
