@@ -51,7 +51,8 @@ class Learner(BaseEstimator, TrainingSettings):  # type: ignore[misc]  # scikit-
         try:
             if y is None:
                 return validate_data(self, X, reset=reset, **options)
-            return validate_data(self, X, y, reset=reset, **options)
+            # Frames lie in memory another way than arrays, and sums depend on their order.
+            return validate_data(self, X, y, reset=reset, order="C", **options)
         except ValueError as error:
             raise InputError(str(error)) from error
 
