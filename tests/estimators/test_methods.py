@@ -144,7 +144,7 @@ def test_a_posterior_without_data_is_the_prior() -> None:
         annealing=0.0,
         learning_rate=0.05,
         batch_size=64,
-        samples=200,
+        samples=80,
         standardize=False,
         random_state=0,
     ).fit(X, y)
@@ -157,7 +157,9 @@ def test_rbf_classifier_certificate_holds_in_the_units_of_the_inputs(moons: Any)
     X, y = moons
     stretched = X * [1.0, 20.0] + [0.0, 300.0]
     for centres in (15, "data"):
-        model = RBFClassifier(centres=centres, epochs=40, random_state=0).fit(stretched, y)
+        model = RBFClassifier(
+            centres=centres, epochs=40, batch_size=200, learning_rate=0.05, random_state=0
+        ).fit(stretched, y)
         assert model.score(stretched, y) > 0.9
         assert model.centres_.shape == (15 if centres == 15 else 200, 2)
         radius = model.certificate_radius(0.05)

@@ -115,7 +115,9 @@ def test_a_module_for_regression(cubic: Any) -> None:
     def build() -> nn.Module:
         return nn.Sequential(nn.Linear(1, 30), nn.ReLU(), nn.Dropout(0.05), nn.Linear(30, 2))
 
-    model = EnsembleRegressor(module=build, members=3, epochs=100, random_state=0).fit(X, y)
+    model = EnsembleRegressor(
+        module=build, members=3, epochs=50, learning_rate=0.02, random_state=0
+    ).fit(X, y)
     assert model.score(X, y) > 0.8
     dropped = EnsembleRegressor(
         module=build, variant="mc-dropout", members=3, epochs=5, random_state=0
