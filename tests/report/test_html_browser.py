@@ -15,7 +15,13 @@ from report import sample_audits as samples
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--disable-dev-shm-usage",
+)
 
 
 def need(is_there, what):
@@ -304,13 +310,13 @@ def test_scripts_write_numbers_as_the_rest_of_the_page_does(visit):
 
 
 def test_light_and_dark(visit, browser):
-    page = visit("tabular", theme="dark")
+    page = visit("bare", theme="dark")
     ground = "return getComputedStyle(document.body).backgroundColor"
     dark = page.run(ground)
     page.one("#theme").click()
     light = page.run(ground)
     assert (light, dark) == ("rgb(255, 255, 255)", "rgb(20, 20, 27)")
-    page = visit("tabular", theme="dark")
+    page = visit("bare", theme="dark")
     assert page.run(ground) == light
     page.run("localStorage.clear()")
 
