@@ -15,13 +15,7 @@ from report import sample_audits as samples
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--in-process-gpu",
-    "--disable-dev-shm-usage",
-)
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
 
 def need(is_there, what):
