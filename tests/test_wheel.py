@@ -49,17 +49,24 @@ def test_the_version_has_one_source():
     assert re.search(r"^version: (.+)$", citation, re.M)[1] == farfield.__version__
 
 
-def outer(tree):
-    """Imports that run when a module is imported: not in functions, not for types alone."""
-    waiting = list(tree.body)
+def imports(tree):
+    """Imports, each with whether it runs when a module is imported.
+
+    Those in functions do not, and those for types alone.
+    """
+    waiting = [(tree, True)]
     while waiting:
-        node = waiting.pop()
+        node, runs = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        elif not isinstance(node, ast.FunctionDef):
-            waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+            yield node, runs
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        inside = runs and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        # No expression holds an import.
+        waiting += [
+            (child, inside and not (for_types and child in node.body))
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.expr)
+        ]
 
 
 owners = cache(packages_distributions)
@@ -83,10 +90,11 @@ def distributions(nodes):
 def test_what_is_imported_is_a_dependency(path):
     optional, undeclared = set(), set()
     for file in path.rglob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"))
-        optional |= {(file.name, name) for name in distributions(outer(tree)) if name not in CORE}
-        found = set(distributions(ast.walk(tree)))
-        undeclared |= {(file.name, name) for name in found - CORE - EXTRA - OF_USERS}
+        found = list(imports(ast.parse(file.read_text("utf-8"))))
+        at_once = set(distributions(node for node, runs in found if runs))
+        optional |= {(file.name, name) for name in at_once - CORE}
+        every = set(distributions(node for node, _ in found))
+        undeclared |= {(file.name, name) for name in every - CORE - EXTRA - OF_USERS}
     assert not optional, "imported at once, but only an extra brings it"
     assert not undeclared
 
