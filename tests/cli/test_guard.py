@@ -19,7 +19,7 @@ from farfield.cli import farfield as command
 from farfield.errors import InputError
 from saved_programs import save
 
-pytestmark = pytest.mark.usefixtures("short_attack")
+pytestmark = pytest.mark.usefixtures("short_attack", "quick_onnx")
 
 
 @pytest.fixture(scope="module")
