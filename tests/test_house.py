@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import farfield as ff
+from module_sources import read
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "src"
@@ -33,33 +34,9 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted((HOUSE / "farfield").rglob("*.py"))}
 
 
-@functools.cache
-def read(path):
-    """The imports that a module makes when it runs, those for types alone, and its classes.
-
-    Each is parsed once, where the first test asks, and no whole tree is kept.
-    """
-    tree = ast.parse(path.read_text("utf-8"))
-    running, typed, classes, ahead = [], [], [], [(tree, False)]
-    while ahead:
-        node, types = ahead.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            (typed if types else running).append(node)
-        elif isinstance(node, ast.ClassDef):
-            classes.append(node.name)
-        types |= isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        # No expression holds any of these.
-        ahead += [
-            (child, types)
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, ast.expr)
-        ]
-    return running, typed, classes
-
-
 def imported(path):
     """What a module imports when it runs, inside of functions too; types alone do not run."""
-    for node in read(path)[0]:
+    for node in (each.node for each in read(path).imports if not each.types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif (node.module or "").startswith("farfield"):
@@ -107,7 +84,7 @@ def test_the_package_itself_is_imported_for_its_version_only():
     used = [
         f"{name}: {alias.name}"
         for name, path in MODULES.items()
-        for node in [*read(path)[0], *read(path)[1]]
+        for node, *_ in read(path).imports
         if isinstance(node, ast.ImportFrom) and node.module == "farfield" and name != "farfield"
         for alias in node.names
         if alias.name != "__version__" and f"farfield.{alias.name}" not in MODULES
@@ -133,7 +110,7 @@ def test_no_module_imports_itself_in_the_end():
 def test_no_two_classes_share_a_name():
     homes = defaultdict(list)
     for name, path in MODULES.items():
-        for word in read(path)[2]:
+        for word in read(path).classes:
             if not word.startswith("_"):
                 homes[word].append(name)
     assert not {word: where for word, where in homes.items() if len(where) > 1}

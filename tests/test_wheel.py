@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import farfield
+from module_sources import read
 
 requirements = pytest.importorskip("packaging.requirements", reason="comes with pytest")
 onnx = pytest.importorskip("onnx")
@@ -49,26 +50,6 @@ def test_the_version_has_one_source():
     assert re.search(r"^version: (.+)$", citation, re.M)[1] == farfield.__version__
 
 
-def imports(tree):
-    """Imports, each with whether it runs when a module is imported.
-
-    Those in functions do not, and those for types alone.
-    """
-    waiting = [(tree, True)]
-    while waiting:
-        node, runs = waiting.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, runs
-        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        inside = runs and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        # No expression holds an import.
-        waiting += [
-            (child, inside and not (for_types and child in node.body))
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, ast.expr)
-        ]
-
-
 owners = cache(packages_distributions)
 
 
@@ -90,10 +71,10 @@ def distributions(nodes):
 def test_what_is_imported_is_a_dependency(path):
     optional, undeclared = set(), set()
     for file in path.rglob("*.py"):
-        found = list(imports(ast.parse(file.read_text("utf-8"))))
-        at_once = set(distributions(node for node, runs in found if runs))
-        optional |= {(file.name, name) for name in at_once - CORE}
-        every = set(distributions(node for node, _ in found))
+        found = read(file).imports
+        at_once = [each.node for each in found if not each.types and not each.waits]
+        optional |= {(file.name, name) for name in set(distributions(at_once)) - CORE}
+        every = set(distributions(each.node for each in found))
         undeclared |= {(file.name, name) for name in every - CORE - EXTRA - OF_USERS}
     assert not optional, "imported at once, but only an extra brings it"
     assert not undeclared

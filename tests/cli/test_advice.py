@@ -1,16 +1,15 @@
 """Whatever messages and pages advise can be done."""
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
 
 import farfield as ff
 from farfield.cli import farfield as command
+from module_sources import read
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(Path(ff.__file__).parent.rglob("*.py"))
@@ -29,33 +28,10 @@ def options():
     return found
 
 
-class Said(NamedTuple):
-    """What a module says: texts, those of its errors, and names of arguments and fields."""
-
-    texts: list[str]
-    errors: list[str]
-    arguments: set[str]
-
-
-def said(path):
-    found = Said([], [], set())
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.texts.append(node.value)
-        elif isinstance(node, ast.arg):
-            found.arguments.add(node.arg)
-        elif isinstance(node, ast.AnnAssign):
-            found.arguments.add(ast.unparse(node.target))
-        elif isinstance(node, ast.Raise):
-            parts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
-            found.errors.extend(part.value for part in parts if isinstance(part.value, str))
-    return found
-
-
 @pytest.fixture(scope="module")
 def modules():
     """What every module says."""
-    return {path: said(path) for path in MODULES}
+    return {path: read(path) for path in MODULES}
 
 
 def test_options_named_in_the_code_exist(modules):
