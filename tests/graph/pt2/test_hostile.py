@@ -388,6 +388,27 @@ def test_more_pieces_than_names(saved, marker, target, extra):
         ff.capture(edited(saved, "model.json", change))
 
 
+@pytest.mark.parametrize("moments", [5_000, 10**9])
+def test_sequences_that_would_be_written_out_forever(tmp_path, marker, moments):
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent = nn.RNN(1, 1)
+
+        def forward(self, x):
+            return self.recurrent(x.transpose(0, 1))[0][-1]
+
+    path = tmp_path / "model.pt2"
+    save(Last(), torch.zeros(3, 5, 1), path)
+
+    def change(tree):
+        values = graph_of(tree)["tensor_values"]
+        values["x"]["sizes"][1] = {"as_int": moments}
+
+    with pytest.raises(CaptureError, match="are left of what"):
+        ff.capture(edited(path, "model.json", change))
+
+
 def test_an_input_that_would_fill_the_memory(saved, marker):
     def change(tree):
         graph_of(tree)["tensor_values"]["input"]["sizes"] = [{"as_int": 2}, {"as_int": 10**11}]

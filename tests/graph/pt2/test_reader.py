@@ -68,6 +68,32 @@ def test_a_file_is_the_program_to_the_bit(name, tmp_path):
     check_saved(module.eval(), rows, tmp_path / "model.pt2")
 
 
+class Mixing(nn.Module):
+    """Tokens mixed in the ways that read two values and more at once, and a recurrent layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 16, 8) / 4)
+        self.recurrent = nn.GRU(8, 24, batch_first=True)
+        self.last = nn.Linear(24, 3)
+
+    def forward(self, x):
+        heads = torch.einsum("bti,hij->bhtj", x, self.weight)
+        shares = torch.einsum("bhtj,bhsj->bhts", heads, heads).softmax(-1)
+        attended = nn.functional.scaled_dot_product_attention(heads, shares @ heads, heads)
+        return self.last(self.recurrent(attended.mean(1)[:, ::16])[0][:, -1])
+
+
+def test_files_of_the_size_that_networks_have(tmp_path):
+    """A layer may read each of its numbers with each of another value's, not with all at once."""
+    module, path = Mixing().eval(), tmp_path / "model.pt2"
+    rows = torch.randn(3, 128, 16, generator=torch.Generator().manual_seed(0))
+    save(module, rows, path)
+    network = ff.capture(path)
+    expected = ff.capture(module, rows).logits(rows)
+    torch.testing.assert_close(network.logits(rows), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("shape", [(6,), (2, 3)])
 def test_a_fixed_number_of_rows(tmp_path, rows, shape):

@@ -21,7 +21,7 @@ from farfield.graph.export import Read, place_of
 from farfield.graph.program import CodePlace, tensors_in
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.arguments import argument, arguments, origin, result_names
-from farfield.graph.pt2.operations import check_pieces, check_size, operations, window, work
+from farfield.graph.pt2.operations import check_pieces, check_size, operations, work, written_out
 from farfield.graph.pt2.saved import SavedProgram, input_of
 from farfield.graph.recorded import watched
 from farfield.graph.recorder import RecordingError
@@ -104,11 +104,13 @@ class WatchedFile:
         names = result_names(node, self.where)
         bound = {item.name: argument(item.arg, self.where, look) for item in node.inputs}
         check_pieces(target, bound, len(names), self.where)
+        if self._budgets is not None:
+            self._budgets.work.spend(written_out(target, bound), self.where)
         result = target(*args, **kwargs)
         check_size(result, self.where)
         if self._budgets is not None:
             given = list(tensors_in((args, kwargs)))
-            self._budgets.work.spend(work(target, given, window(bound), result), self.where)
+            self._budgets.work.spend(work(target, bound, given, result), self.where)
         self._pay(self.where, result)
         several = isinstance(result, (list, tuple))
         made = list(result) if several else [] if result is None else [result]

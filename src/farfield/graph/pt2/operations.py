@@ -88,9 +88,9 @@ CONVOLUTIONS = (
     *(aten.conv1d, aten.conv2d, aten.conv3d, aten.convolution),
     *(aten.conv_transpose1d, aten.conv_transpose2d, aten.conv_transpose3d),
 )
-RECURRENT = (
-    *(aten.lstm, aten.gru, aten.rnn_relu, aten.rnn_tanh, aten.scaled_dot_product_attention),
-)
+RECURRENT = (aten.lstm, aten.gru, aten.rnn_relu, aten.rnn_tanh)
+# Every moment of a sequence is written out in steps, for each weight so many operations worth.
+MOMENT = 2**14
 
 
 def operations() -> dict[str, Callable[..., Any]]:
@@ -126,12 +126,26 @@ def check_pieces(target: Any, arguments: dict[str, Any], count: int, where: str)
         raise CaptureError(f"{where} makes {pieces} tensors and names {count}; the file is damaged")
 
 
+def written_out(target: Any, arguments: dict[str, Any]) -> int:
+    """How many operations the steps are worth that a recurrent layer is taken apart into."""
+    if getattr(target, "overloadpacket", None) not in RECURRENT:
+        return 0
+    return MOMENT * _vectors(arguments["input"]) * len(arguments["params"])
+
+
 # Products in matrices and convolutions are cheaper than anything that is done number by number.
 AT_ONCE = 8
 
 
-def work(target: Any, tensors: Sequence[Tensor], kernel: int, result: Any) -> int:
-    """How many numbers an operation reads, multiplies and writes for one row, from above."""
+def work(target: Any, arguments: dict[str, Any], tensors: Sequence[Tensor], result: Any) -> int:
+    """How many numbers an operation reads, multiplies and writes for one row, from above.
+
+    Args:
+        target: The operation.
+        arguments: What it is called with, by name.
+        tensors: All tensors among them.
+        result: What it returned.
+    """
     outputs = result if isinstance(result, (list, tuple)) else (result,)
     read = [_elements(tensor.shape) for tensor in tensors]
     written = sum(_elements(each.shape) for each in outputs if isinstance(each, Tensor))
@@ -141,12 +155,36 @@ def work(target: Any, tensors: Sequence[Tensor], kernel: int, result: Any) -> in
     if packet in CONVOLUTIONS:
         weight = tensors[1].shape
         return sum(read) + max(written, read[0]) * _elements(weight[1:]) // AT_ONCE
-    if packet is aten.einsum or packet in RECURRENT:
-        return written + math.prod(max(each, 1) for each in read)
-    return sum(read) + written * kernel
+    if packet in RECURRENT:
+        return sum(read) + written + _vectors(tensors[0]) * sum(read[1:]) // AT_ONCE
+    if packet is aten.scaled_dot_product_attention:
+        queries, keys, values = tensors[:3]
+        pairs = _vectors(queries) * _elements(keys.shape[-2:-1])
+        long = _elements(queries.shape[-1:]) + _elements(values.shape[-1:])
+        return sum(read) + pairs + pairs * long // AT_ONCE
+    if packet is aten.einsum:
+        return sum(read) + written * _summed(arguments["equation"], tensors) // AT_ONCE
+    return sum(read) + written * _window(arguments)
 
 
-def window(arguments: dict[str, Any]) -> int:
+def _vectors(tensor: Tensor) -> int:
+    """How many vectors along its last dimension a tensor has in one row."""
+    return _elements(tensor.shape[:-1])
+
+
+def _summed(equation: str, tensors: Sequence[Tensor]) -> int:
+    """How many products ``einsum`` adds up for one number, from above."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    sizes: dict[str, int] = {}
+    for letters, tensor in zip(inputs.split(","), tensors, strict=False):
+        if not arrow or len(letters) != tensor.ndim:  # letters are left out: all that there may be
+            return math.prod(max(_elements(each.shape), 1) for each in tensors)
+        for letter, length in zip(letters, tensor.shape, strict=True):
+            sizes[letter] = max(sizes.get(letter, 1), _elements([length]))
+    return math.prod(size for letter, size in sizes.items() if letter not in output)
+
+
+def _window(arguments: dict[str, Any]) -> int:
     """How many places a pooling window covers."""
     size = arguments.get("kernel_size", 1)
     return math.prod(max(int(each), 1) for each in (size if isinstance(size, list) else [size]))

@@ -29,7 +29,7 @@ from farfield.errors import CaptureError, UnsupportedOperation
 from farfield.graph.program import tensors_in
 from farfield.graph.pt2 import schema
 from farfield.graph.pt2.arguments import argument, arguments, origin, place, result_names
-from farfield.graph.pt2.operations import check_pieces, check_size, operations, window, work
+from farfield.graph.pt2.operations import check_pieces, check_size, operations, work, written_out
 
 
 class Tracing:
@@ -98,11 +98,12 @@ class Tracing:
         values, options = _values(args), _values(kwargs)
         bound = {item.name: _values(argument(item.arg, where, self._node)) for item in node.inputs}
         check_pieces(target, bound, len(names), where)
+        self._work.spend(written_out(target, bound), where)
         with self._mode, enable_python_dispatcher():  # as torch.export itself does
             result = target(*values, **options)
         check_size(result, where)
         tensors = list(tensors_in((values, options)))
-        self._work.spend(work(target, tensors, window(bound), result), where)
+        self._work.spend(work(target, bound, tensors, result), where)
         self._pay(where, result)
         name = node.name or (names[0] if len(names) == 1 else None)
         made = self.graph.create_node("call_function", target, args, kwargs, name)
