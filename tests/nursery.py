@@ -47,7 +47,8 @@ def begin(folder, code, arguments, environment, said):
 
 
 def serve(requests, answers, answer):
-    gc.collect(), gc.freeze(), gc.enable()  # children share what was loaded
+    gc.collect(), gc.freeze()  # children share what was loaded
+    gc.set_threshold(50_000, 20, 20), gc.enable()
     for line in requests:
         print(answer(*json.loads(line)), file=answers, flush=True)
 
