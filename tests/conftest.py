@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
-    # Programs of PyTorch are many small objects, and few of them garbage: looked through less often.
+    # Programs of PyTorch are many small objects, few of them garbage: looked through less often.
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
