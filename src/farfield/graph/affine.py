@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
+from farfield.graph.contraction import terms
 from farfield.graph.ranges import COUNT, DIVISOR, FINITE, outside
 from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import Affine, Domain, Rule, V, copies, register, rule
@@ -225,14 +226,8 @@ def einsum(domain: Domain[V], equation: str, operands: Sequence[Any], **_: Any) 
     def contract(rows: Tensor, *constants: Tensor) -> Tensor:
         return torch.einsum(equation, *constants[:place], rows, *constants[place:])
 
-    inputs, _arrow, output = equation.replace(" ", "").partition("->")
-    sizes = {
-        letter: size
-        for letters, item in zip(inputs.split(","), operands, strict=True)
-        for letter, size in zip(letters, item.shape, strict=False)
-    }
-    terms = math.prod(size for letter, size in sizes.items() if letter not in output)
-    return domain.affine(Affine(contract, weights, terms=terms * len(operands)), operands[place])
+    added = terms(equation, [item.shape for item in operands])
+    return domain.affine(Affine(contract, weights, terms=added * len(operands)), operands[place])
 
 
 @rule(aten.convolution.default, kind="affine")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from farfield.graph.affine import ADD
+from farfield.graph.contraction import terms
 from farfield.graph.growth import Exponential, Logarithm, Power, Product
 from farfield.graph.program import Program, Step
 from farfield.graph.rules import Affine, Domain, Pieces, V, rule
@@ -177,23 +178,17 @@ def _one_by_one(domain: Domain[V], names: list[str], wanted: str, operands: Sequ
 
 def _contracted(domain: Domain[V], equation: str, left: Any, right: Any) -> Any:
     """A sum of products of two values, of a value and a constant, or of two constants."""
-    given, _, wanted = equation.partition("->")
-    sizes = {
-        letter: size
-        for names, item in zip(given.split(","), (left, right), strict=True)
-        for letter, size in zip(names.replace("...", ""), item.shape, strict=False)
-    }
-    terms = math.prod(size for letter, size in sizes.items() if letter not in wanted)
+    added = terms(equation, [left.shape, right.shape])
 
     def summed(x: Tensor, y: Tensor) -> Tensor:
         return torch.einsum(equation, x, y)
 
     if is_value(left) and is_value(right):
-        return domain.grow(Product(summed, terms), left, right)
+        return domain.grow(Product(summed, added), left, right)
     if is_value(left):
-        return domain.affine(Affine(summed, (right,), terms=terms), left)
+        return domain.affine(Affine(summed, (right,), terms=added), left)
     if is_value(right):
-        return domain.affine(Affine(lambda x, y: summed(y, x), (left,), terms=terms), right)
+        return domain.affine(Affine(lambda x, y: summed(y, x), (left,), terms=added), right)
     return summed(left, right)
 
 

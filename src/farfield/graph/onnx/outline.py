@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
+from farfield.graph.contraction import products
 from farfield.graph.padded_pooling import padded_max_pool
 from farfield.graph.pooling import MAX_POOLS, per_dimension
 from farfield.graph.program import tensors_in
@@ -124,7 +125,8 @@ def effort(target: Callable[..., Any], args: Sequence[Any], result: Tensor, rows
     if target in (aten.linear.default, aten.matmul.default):
         return STEP + read + made + made * int(args[0].shape[-1]) // PRODUCTS
     if target is aten.einsum.default:
-        return STEP + read + made + _contracted(args[0], args[1], rows) // PRODUCTS
+        shapes = [[1 if each == rows else each for each in tensor.shape] for tensor in args[1]]
+        return STEP + read + made + products(args[0], shapes) * len(shapes) // PRODUCTS
     windows = _windows(target, args, made, read)
     return STEP + read + made * (1 + windows) + CANDIDATE * windows
 
@@ -138,18 +140,6 @@ def _windows(target: Callable[..., Any], args: Sequence[Any], made: int, read: i
     if target in MAX_POOLS:
         return math.prod(per_dimension(args[1], MAX_POOLS[target]))
     return math.prod(args[1]) if target in MEAN_POOLS else 0
-
-
-def _contracted(equation: str, operands: Sequence[Tensor], rows: int) -> int:
-    """How many products a sum over indices takes; an ellipsis stands for all that is left."""
-    lengths: dict[str, int] = {}
-    spare = 1
-    for letters, tensor in zip(equation.split("->")[0].split(","), operands, strict=False):
-        plain = letters.replace(" ", "").replace("...", "")
-        if len(plain) != tensor.ndim:
-            spare = max(spare, _size(tensor, rows))
-        lengths.update(zip(plain, tensor.shape, strict=False))
-    return spare * math.prod(length for length in lengths.values() if length != rows)
 
 
 def _size(tensor: Tensor, rows: int) -> int:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from farfield.errors import CaptureError
+from farfield.graph.contraction import products
 from farfield.graph.export import KEPT_WHOLE
 from farfield.graph.rules import RULES
 
@@ -163,25 +164,14 @@ def work(target: Any, arguments: dict[str, Any], tensors: Sequence[Tensor], resu
         long = _elements(queries.shape[-1:]) + _elements(values.shape[-1:])
         return sum(read) + pairs + pairs * long // AT_ONCE
     if packet is aten.einsum:
-        return sum(read) + written * _summed(arguments["equation"], tensors) // AT_ONCE
+        shapes = [[_elements([length]) for length in tensor.shape] for tensor in tensors]
+        return sum(read) + products(arguments["equation"], shapes) * len(shapes) // AT_ONCE
     return sum(read) + written * _window(arguments)
 
 
 def _vectors(tensor: Tensor) -> int:
     """How many vectors along its last dimension a tensor has in one row."""
     return _elements(tensor.shape[:-1])
-
-
-def _summed(equation: str, tensors: Sequence[Tensor]) -> int:
-    """How many products ``einsum`` adds up for one number, from above."""
-    inputs, arrow, output = equation.replace(" ", "").partition("->")
-    sizes: dict[str, int] = {}
-    for letters, tensor in zip(inputs.split(","), tensors, strict=False):
-        if not arrow or len(letters) != tensor.ndim:  # letters are left out: all that there may be
-            return math.prod(max(_elements(each.shape), 1) for each in tensors)
-        for letter, length in zip(letters, tensor.shape, strict=True):
-            sizes[letter] = max(sizes.get(letter, 1), _elements([length]))
-    return math.prod(size for letter, size in sizes.items() if letter not in output)
 
 
 def _window(arguments: dict[str, Any]) -> int:
