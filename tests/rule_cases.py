@@ -310,6 +310,8 @@ EXTRA = {
     "is-the-maximum": ((5,), lambda x: x * (x.argmax(1, keepdim=True) == 2)),
     "stacked-in-front": ((4,), lambda x: torch.stack([x, x.flip(1)]).relu().mean(0)),
     "einsum-left": ((3,), lambda x: torch.einsum("ij,bj->bi", W[:, :3], x)),
+    "einsum-ellipsis": ((2, 3), lambda x: torch.einsum("...i,...i->...", x, W[:2, :3])),
+    "einsum-broadcast": ((6,), lambda x: torch.einsum("bi,ki->bk", x, W[:2, :1])),
 }
 
 

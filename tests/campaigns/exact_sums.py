@@ -61,21 +61,7 @@ def matmul(numbers: Numbers, left: Any, right: Any) -> Array:
 
 
 def einsum(numbers: Numbers, equation: str, operands: Any, **_: Any) -> Array:
-    inputs, output = equation.replace(" ", "").split("->")
-    arrays = [numbers.array(one) for one in operands]
-    sizes = {
-        letter: size
-        for letters, array in zip(inputs.split(","), arrays, strict=True)
-        for letter, size in zip(letters, array.shape, strict=True)
-    }
-    letters = [*output, *sorted(set(sizes) - set(output))]
-    product: Any = 1
-    for names, array in zip(inputs.split(","), arrays, strict=True):
-        order = sorted(names, key=letters.index)
-        moved = np.transpose(array, [names.index(letter) for letter in order])
-        shape = [sizes[letter] if letter in names else 1 for letter in letters]
-        product = product * moved.reshape(shape)
-    return product.sum(axis=tuple(range(len(output), len(letters))))
+    return np.asarray(np.einsum(equation, *(numbers.array(one) for one in operands)), dtype=object)
 
 
 def convolution(
