@@ -12,26 +12,27 @@ from rule_cases import CASES, EXTRA
 
 @pytest.fixture
 def taken(monkeypatch):
-    """The affine operations that a walk takes, each with the shapes of its values."""
-    found = []
+    """The affine operations that walks take, with the shapes of their values; each kind once."""
+    found = {}
     affine = GermDomain.affine
 
     def note(domain, operation, *values):
-        found.append((operation, [value.parts.shape for value in values]))
+        shapes = tuple(value.parts.shape for value in values)
+        kind = getattr(operation.function, "__code__", operation.function), operation.terms, shapes
+        found.setdefault(kind, (operation, shapes))
         return affine(domain, operation, *values)
 
     monkeypatch.setattr(GermDomain, "affine", note)
     return found
 
 
-@pytest.mark.parametrize("targets", [[*CASES], [*EXTRA]], ids=["cases", "extra"])
-def test_no_operation_adds_more_than_it_says(taken, targets):
-    for target in targets:
+def test_no_operation_adds_more_than_it_says(taken):
+    for target in (*CASES, *EXTRA):
         ff.at_infinity(template(name_of(target))[1], torch.zeros(1, 4), torch.ones(1, 4))
-        while taken:
-            operation, shapes = taken.pop()
-            ones = [torch.ones(shape, dtype=torch.float64) for shape in shapes]
-            assert most_added(operation, ones) <= max(operation.terms, 1), name_of(target)
+    assert len(taken) > 100
+    for operation, shapes in taken.values():
+        ones = [torch.ones(shape, dtype=torch.float64) for shape in shapes]
+        assert most_added(operation, ones) <= max(operation.terms, 1), operation
 
 
 def most_added(operation, ones):

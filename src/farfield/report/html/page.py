@@ -48,11 +48,11 @@ SCRIPTS = ("page.js", "table.js", "ray.js", "what_if.js", "surface.js")
 PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 # Smaller than this nothing is left to leave out.
 SMALLEST = Limits(1, 1, 1, 1, 1, 1, 1, 1, 1)
-# Rows that a cell of a notebook has room for.
 # Errors of data entry in the table; the grid above it has them all.
 MISTAKES = 40
 # Columns in the table of smallest changes.
 FLIPS = 60
+# Rows that a cell of a notebook has room for.
 IN_NOTEBOOKS = 10
 
 
