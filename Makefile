@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lowest check format fuzz soundness growth-soundness bench peers docs pages site notebooks pictures wheel dist clean
+.PHONY: help setup demo compiled test whole lowest check format fuzz soundness growth-soundness bench peers docs pages site notebooks pictures wheel dist clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,9 +35,15 @@ demo: $(READY) ## Train the papers' models on half-moons, audit and compare them
 	$(BIN)/farfield demo --out farfield-demo
 
 # Bytecode is written whatever the environment says: dozens of processes begin with these modules.
-test: $(READY) ## Run the tests, doctests and examples
-	$(BIN)/python -m compileall -q src
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+compiled: $(READY)
+	@$(BIN)/python -m compileall -q src
+
+test: compiled ## Run the tests: all but those of whole programs
+	$(PYTEST) -m 'not whole'
+
+whole: compiled ## Run whole programs: documentation, notebooks, experiments, the browser, kills, campaigns
+	$(PYTEST) -m whole
 
 # What commands do, and what touches other packages most: readers, writers, scores, pages (.ci/core.txt).
 lowest: ## Run the core tests with the lowest versions that pyproject.toml allows

@@ -29,12 +29,21 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 gc.disable()
 
 
+# Whoever asks for one of these runs a whole program: a command, a browser, a cluster, a build.
+WHOLE = {"nursery", "browser", "cluster", "built"}
+
+
+@pytest.hookimpl(tryfirst=True)  # what is marked is chosen by its mark afterwards
 def pytest_collection_modifyitems(items):
     """Whole programs come first: they take longest, and no worker is left alone with one.
 
     Before them come files that ask the nursery, so that one worker needs one, and no other.
     """
-    forking = {item.path for item in items if "nursery" in getattr(item, "fixturenames", ())}
+    asked = {item: set(getattr(item, "fixturenames", ())) for item in items}
+    for item in items:
+        if not WHOLE.isdisjoint(asked[item]):
+            item.add_marker("whole")
+    forking = {item.path for item in items if "nursery" in asked[item]}
     items.sort(key=lambda item: (item.path not in forking, item.path.parent != HERE))
 
 

@@ -16,7 +16,9 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 def modules():
     for path in sorted(SOURCES.rglob("*.py")):
         if ">>> " in path.read_text("utf-8"):
-            yield ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+            yield ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(
+                ".__init__"
+            )
 
 
 def examples(module):

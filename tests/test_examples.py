@@ -15,6 +15,8 @@ import pytest
 from farfield import datasets
 from farfield.cli import farfield
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

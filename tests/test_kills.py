@@ -6,6 +6,8 @@ import pytest
 
 from kill_campaign import WORK, campaign, prepare
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):

@@ -9,6 +9,8 @@ from architectures.registry import ARCHITECTURES
 from architectures.trained import CHOSEN, read
 from architectures.unread import UNREAD
 
+pytestmark = pytest.mark.whole
+
 READ = [name for name in ARCHITECTURES if name not in UNREAD]
 
 

@@ -122,7 +122,10 @@ def audited(home, name):
     return found
 
 
-pytestmark = pytest.mark.skipif(not forks.TASKS.exists(), reason="needs Linux")
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not forks.TASKS.exists(), reason="needs Linux"),
+]
 
 
 def test_numbers_are_the_same_if_the_second_process_dies(ran):

@@ -17,6 +17,8 @@ from farfield.graph.growth import (
 )
 from farfield.graph.rules import Affine
 
+pytestmark = pytest.mark.whole
+
 # How many networks a broken rule may survive.
 PATIENCE = 20
 HALF = torch.tensor(0.5, dtype=torch.float64)

@@ -15,6 +15,8 @@ from farfield.graph.positions import place_of_largest
 from farfield.graph.rules import RULES
 from rule_cases import CASES, REWRITTEN, WRITTEN
 
+pytestmark = pytest.mark.whole
+
 TARGETS = {name_of(target): target for target in CASES}
 # How many small cases a broken rule may survive.
 PATIENCE = 40

@@ -60,6 +60,7 @@ def test_what_a_program_could_not_write_is_an_error():
     assert done.returncode
 
 
+@pytest.mark.whole
 def test_demo_writes_its_picture_and_says_what_it_found(tmp_path, monkeypatch, short_attack):
     titles = ("One ReLU network", "Ensemble of ten", "RBF network", "One ReLU network, guarded")
     assert set(titles) < set(experiment.MODELS)
@@ -122,6 +123,7 @@ def train_on(tmp_path, row):
     return "train", "relu", "--data", str(data), "--label", "y", "-o", str(out)
 
 
+@pytest.mark.whole
 def test_refusals_end_with_two(tmp_path):
     """Whatever reads the file has stopped before the process ends; else it is aborted (134).
 

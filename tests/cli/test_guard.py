@@ -63,8 +63,9 @@ def test_a_saved_guard_can_be_loaded_and_audited(folder, tmp_path):
 
 def test_objects_that_are_guarded_by_their_answers_name_a_way_out(folder, tmp_path):
     skops = pytest.importorskip("skops.io", reason="a file of scikit-learn's objects")
-    data = np.load(folder / "train.npz")
-    model = RandomForestClassifier(3, max_depth=2, random_state=0).fit(data["X"], data["y"])
+    model = RandomForestClassifier(3, max_depth=2, random_state=0)
+    with np.load(folder / "train.npz") as data:
+        model.fit(data["X"], data["y"])
     skops.dump(model, tmp_path / "forest.skops")
     arguments = ["guard", tmp_path / "forest.skops", "--data", folder / "train.npz"]
     arguments += ["-o", tmp_path / "safe.onnx"]

@@ -55,6 +55,7 @@ print(page.environment().get_template("page.html").name, torch.ones(2).sum().ite
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not forks.TASKS.exists() or os.cpu_count() == 1, reason="needs Linux, 2 cores")
 def test_the_other_core_compiles_templates_and_opens_the_library():
     done = subprocess.run(

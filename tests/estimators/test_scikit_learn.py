@@ -17,6 +17,8 @@ from farfield.estimators import (
 )
 from farfield.objectives import ACET
 
+pytestmark = pytest.mark.whole
+
 SMALL: dict[str, Any] = {
     "hidden": (8,),
     "epochs": 5,

@@ -6,6 +6,8 @@ from fuzz.cases import Reader
 from fuzz.formats import FORMATS
 from fuzz.watch import Watch
 
+pytestmark = pytest.mark.whole
+
 CASES = {"guard": 12, "pt2": 12, "onnx": 30, "estimator": 30, "audit.json": 20}
 
 

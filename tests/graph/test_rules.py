@@ -83,6 +83,7 @@ def _nothing_twice():
         yield
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("_nothing_twice")
 @pytest.mark.parametrize("start", range(0, len(SAVED), TOGETHER))
 def test_a_saved_file_is_the_module_to_the_bit(start, tmp_path):

@@ -19,6 +19,7 @@ SMALL = ReLUClassifier(hidden=(8,), epochs=30, learning_rate=0.03, batch_size=32
 QUICK = GuardedClassifier(LogisticRegression(), keep=0.9)
 
 
+@pytest.mark.whole
 @parametrize_with_checks([QUICK])
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)

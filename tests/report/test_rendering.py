@@ -3,11 +3,15 @@
 import subprocess
 import sys
 
+import pytest
+
 from farfield.audit.judging import judged
 from report import sample_audits as samples
 
 RENDER = """
 import sys
+
+import pytest
 from farfield.cli import farfield
 farfield(sys.argv[1:], standalone_mode=False)
 heavy = {"torch", "scipy", "sklearn", "matplotlib"} & set(sys.modules)
@@ -23,6 +27,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.whole
 def test_rendering_a_saved_audit_in_any_format_loads_neither_pytorch_nor_the_exact_core(tmp_path):
     audit = judged(samples.tabular(), None)
     audit.to_json(tmp_path / "audit.json")

@@ -23,6 +23,8 @@ from farfield.reproduce.models import SEVERAL, SINGLE, build
 from farfield.reproduce.runner import run_experiment
 from farfield.reproduce.surfaces import SurfaceGrid, differentiable, score_surfaces
 
+pytestmark = pytest.mark.whole
+
 LENET = {
     "seed": 0, "epochs": {"plain": 1, "ceda": 1, "acet": 1}, "epoch_images": 16, "acet_steps": 1,
     "acet_step": 0.3, "warm_start": True,

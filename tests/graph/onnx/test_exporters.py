@@ -30,7 +30,7 @@ from small_networks import short_resnet
 onnx = pytest.importorskip("onnx", reason="reading .onnx files needs it")
 pytest.importorskip("onnxscript", reason="PyTorch's exporters need it")
 pytest.importorskip("skl2onnx", reason="scikit-learn's converter")
-pytestmark = pytest.mark.usefixtures("quick_onnx")
+pytestmark = [pytest.mark.whole, pytest.mark.usefixtures("quick_onnx")]
 
 
 class Activations(nn.Module):

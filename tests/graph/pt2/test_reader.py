@@ -109,6 +109,7 @@ def test_a_fixed_number_of_rows(tmp_path, rows, shape):
     torch.testing.assert_close(network.logits(x)[0], model(x).detach())
 
 
+@pytest.mark.whole
 def test_plain_layers_need_no_tracing(tmp_path):
     layers = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout())
     save(nn.Sequential(layers, nn.Linear(8, 2)).eval(), torch.zeros(2, 2), tmp_path / "plain.pt2")

@@ -132,6 +132,7 @@ def pipelines(draw):
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+@pytest.mark.whole
 @given(frames(), pipelines(), st.data())
 def test_whatever_is_read_is_read_rightly(frame, model, data):
     labels = np.arange(len(frame)) % data.draw(st.sampled_from([2, 3]))
