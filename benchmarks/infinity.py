@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,8 +15,8 @@ from farfield.networks.lenet import lenet
 
 QUESTION = (
     "The far field of 4,000 rays, or of 16 through 10-20-3 (tiny): how many times the time of one "
-    "plain forward pass of the same batch in the same type (float64)? Ten instances against one "
-    "at ten times the rays? How much memory for a million rays?"
+    "plain forward pass of the same rows in the same type (float64), in batches of the quickest "
+    "size? Ten instances against one at ten times the rays? How much memory for a million rays?"
 )
 TARGETS = {
     "mlp_large": "<= 2.5",
@@ -28,6 +29,9 @@ TARGETS = {
     "million_rays_gigabytes": "<= 2",
 }
 RAYS = 4000
+# Rows that are evaluated at once: where a batch is large, some machines take most of the time to
+# find memory for it.
+SIZES = (16, 64, 500, RAYS)
 MILLION = """
 import torch, farfield as ff
 from benchmarks.infinity import mlp, peak_gigabytes
@@ -62,22 +66,25 @@ def over_forward(
     )
     network = ff.capture(model, origin[:1])
 
-    def forward() -> None:
+    def forward(size: int) -> None:
         with torch.no_grad():
-            model(origin)
+            for rows in origin.split(size):
+                model(rows)
 
+    sizes = [size for size in SIZES if size <= rays]
     best = in_turn(
         {
-            "forward": forward,
+            **{f"forward {size}": partial(forward, size) for size in sizes},
             "far": lambda: ff.at_infinity(network, origin, direction),
             "certified": lambda: ff.at_infinity(network, origin, direction, certify=True),
         },
         repeats,
     )
+    quickest = min(best[f"forward {size}"] for size in sizes)
     return {
-        "": best["far"] / best["forward"],
-        "_certified": best["certified"] / best["forward"],
-        "_forward_seconds": best["forward"],
+        "": best["far"] / quickest,
+        "_certified": best["certified"] / quickest,
+        "_forward_seconds": quickest,
     }
 
 
