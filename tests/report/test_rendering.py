@@ -10,8 +10,6 @@ from report import sample_audits as samples
 
 RENDER = """
 import sys
-
-import pytest
 from farfield.cli import farfield
 farfield(sys.argv[1:], standalone_mode=False)
 heavy = {"torch", "scipy", "sklearn", "matplotlib"} & set(sys.modules)

@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import Tensor
 
 from farfield.graph.contraction import terms
+from farfield.graph.convolving import convolve
 from farfield.graph.ranges import COUNT, DIVISOR, FINITE, outside
 from farfield.graph.rowwise import row_dimensions
 from farfield.graph.rules import Affine, Domain, Rule, V, copies, register, rule
@@ -230,11 +231,6 @@ def einsum(domain: Domain[V], equation: str, operands: Sequence[Any], **_: Any) 
     return domain.affine(Affine(contract, weights, terms=added * len(operands)), operands[place])
 
 
-# Bytes that a convolution in double precision may unfold its rows into at once. PyTorch asks the
-# system for more than that anew each time, which takes as long as the convolution.
-UNFOLDED = 8 << 20
-
-
 @rule(aten.convolution.default, kind="affine")
 def convolution(
     domain: Domain[V],
@@ -250,21 +246,14 @@ def convolution(
 ) -> V:
     """Convolution in 1, 2 or 3 dimensions, transposed or not."""
 
-    more = (None, stride, padding, dilation, transposed, output_padding, groups)
+    def without_bias(rows: Tensor, kernel: Tensor) -> Tensor:
+        more = (stride, padding, dilation, transposed, output_padding, groups)
+        return convolve(rows, kernel, None, *more)
+
     taps = math.prod(weight.shape[2:])
-
-    def convolve(rows: Tensor, kernel: Tensor) -> Tensor:
-        if rows.dtype != torch.float64:  # nothing is unfolded
-            return torch.convolution(rows, kernel, *more)
-        places = math.prod(rows.shape[2:]) // (1 if transposed else math.prod(stride))
-        row = places * taps * kernel.shape[1] * groups * rows.element_size()
-        parts = rows.split(max(1, UNFOLDED // max(1, row)))
-        convolved = [torch.convolution(part, kernel, *more) for part in parts]
-        return torch.cat(convolved) if len(convolved) > 1 else convolved[0]
-
     channels = weight.shape[0] // groups if transposed else weight.shape[1]
     offset = None if bias is None else bias.reshape(-1, *[1] * (weight.ndim - 2))
-    return domain.affine(Affine(convolve, (weight,), offset, terms=taps * channels), value)
+    return domain.affine(Affine(without_bias, (weight,), offset, terms=taps * channels), value)
 
 
 @functools.lru_cache(maxsize=1024)

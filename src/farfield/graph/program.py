@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 
 from farfield.errors import UnsupportedOperation
+from farfield.graph.convolving import convolve
 from farfield.graph.rowwise import lower_rowwise
 from farfield.graph.rules import RULES, Domain
 
 V = TypeVar("V")
 aten = torch.ops.aten
 SIZE = aten.sym_size.int
+CONVOLUTION = aten.convolution.default
 FREE = -1
 # A value may lie in memory in another order than when it was traced.
 RESHAPED: dict[Any, Callable[..., Any]] = {
@@ -274,7 +276,8 @@ def _run(program: Program, rows: Tensor, constants: Mapping[str, Tensor]) -> Ten
     environment: dict[str, Any] = {**constants, program.input: rows}
     for step, freed in zip(program.steps, program.last_uses, strict=True):
         args, kwargs = step.bind(environment)
-        environment[step.name] = program.function(step)(*args, **kwargs)
+        function = convolve if step.target is CONVOLUTION else program.function(step)
+        environment[step.name] = function(*args, **kwargs)
         for name in freed:
             del environment[name]
     result = environment[program.output]

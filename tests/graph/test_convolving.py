@@ -1,9 +1,9 @@
-"""Affine operations that are done in parts are what they are in one."""
+"""Rows that are convolved a few at a time, against all at once."""
 
 import pytest
 import torch
 
-from farfield.graph import affine
+from farfield.graph import convolving
 
 # Weights, strides and groups, in one to three dimensions; the last two are transposed.
 KERNELS = {
@@ -14,13 +14,6 @@ KERNELS = {
     "turned": ((3, 4, 3, 3), [2, 2], 1, True),
     "turned groups": ((3, 2, 3), [1], 3, True),
 }
-
-
-class Plain:
-    """Values are tensors."""
-
-    def affine(self, operation, value):
-        return operation.function(value, *operation.weights)
 
 
 @pytest.mark.parametrize("room", [1, 1_000])
@@ -39,11 +32,12 @@ def test_rows_are_convolved_a_few_at_a_time(name, room, monkeypatch):
         return convolution(part, *args)
 
     monkeypatch.setattr(torch, "convolution", counted)
-    monkeypatch.setattr(affine, "UNFOLDED", room)
-    made = affine.convolution(Plain(), rows, weight, *more)
+    monkeypatch.setattr(convolving, "UNFOLDED", room)
+    made = convolving.convolve(rows, weight, *more)
     torch.testing.assert_close(made, expected, rtol=1e-13, atol=1e-13)
     assert sum(calls) == 7
     assert max(calls) < 7
-    made = affine.convolution(Plain(), rows.float(), weight.float(), *more)
+    made = convolving.convolve(rows.float(), weight.float(), *more)
     assert made.dtype == torch.float32
     assert calls[-1] == 7
+    assert convolving.convolve(rows[:0], weight, *more).shape == expected[:0].shape
