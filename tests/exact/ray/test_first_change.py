@@ -7,6 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 import farfield as ff
+from farfield.exact.ray import mean_confidence
 
 
 def random_net(seed, inputs=3, hidden=12, classes=3):
@@ -43,6 +44,27 @@ def test_first_changes_are_those_that_are_seen(seed, members):
         else:
             before, at = seen
             assert before - 1e-9 <= t <= at + 1e-9
+
+
+def test_a_mean_is_searched_a_few_pieces_at_a_time(monkeypatch):
+    network = ff.capture([random_net(seed) for seed in range(3)], torch.zeros(1, 3))
+    rays = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
+    lines = ff.along(network, torch.zeros(3), rays)
+
+    def answers():
+        found = lines.first_change(), lines.first_reaching(0.9), lines.highest_confidence()
+        return torch.stack(found)
+
+    whole, looks, over = answers(), [], mean_confidence.Probabilities.over
+
+    def noted(pieces, boxes):
+        looks.append(len(boxes.piece))
+        return over(pieces, boxes)
+
+    monkeypatch.setattr(mean_confidence.Probabilities, "over", noted)
+    monkeypatch.setattr(mean_confidence, "CHUNK", 100)  # of 3 networks with 3 classes
+    torch.testing.assert_close(answers(), whole, rtol=1e-11, atol=1e-13)
+    assert max(looks) == 11
 
 
 def test_a_straight_line_crosses_where_it_must():

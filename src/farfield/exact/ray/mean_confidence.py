@@ -9,13 +9,13 @@ bounds are rigorous, so what is discarded holds no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.pieces import AffinePieces, per_ray
+from farfield.exact.ray.pieces import CHUNK, AffinePieces, per_ray
 
 # Relative width in t below which a bracket is an answer; absolute slack of the highest value.
 NARROW = 1e-11
@@ -31,8 +31,13 @@ class Boxes:
     low: Tensor
     high: Tensor
 
-    def __getitem__(self, rows: Tensor) -> Boxes:
+    def __getitem__(self, rows: Tensor | slice) -> Boxes:
         return Boxes(self.piece[rows], self.low[rows], self.high[rows])
+
+    def parts(self, size: int) -> Iterator[Boxes]:
+        """Cut into parts of so many."""
+        for first in range(0, len(self.piece), size):
+            yield self[slice(first, first + size)]
 
     def split(self, pieces: AffinePieces) -> Boxes:
         """Halve them; one without an end loses a stretch that doubles each time."""
@@ -153,11 +158,13 @@ def highest(pieces: AffinePieces, rays: int) -> Tensor:
 
 
 def search(pieces: AffinePieces, look: Callable[[Boxes], Tensor]) -> None:
-    """Split boxes until ``look`` keeps none of them."""
+    """Split boxes until ``look`` keeps none of them; it is shown a bounded number at a time."""
     every = torch.arange(len(pieces), device=pieces.t.device)
     boxes = Boxes(every, torch.zeros_like(pieces.t), pieces.last)
+    instances, _, classes = pieces.start.shape
+    at_once = max(1, CHUNK // (instances * classes))
     for _ in range(ROUNDS):
-        kept = look(boxes)
+        kept = torch.cat([look(part) for part in boxes.parts(at_once)])
         wide = (boxes.high - boxes.low > 1e-15 * boxes.high) | torch.isinf(boxes.high)
         kept &= wide & (boxes.low < 1e300)
         if not bool(kept.any()):
