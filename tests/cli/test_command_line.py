@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import farfield
+from farfield.cli import ASLEEP, main
 from farfield.cli import farfield as command
-from farfield.cli import main
 from farfield.errors import InputError
 from farfield.reproduce import demo as experiment
 
@@ -141,11 +141,24 @@ def test_open_quotation_marks_are_refused(tmp_path):
 
 def test_threads_wait_asleep_unless_somebody_says_otherwise(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["farfield", "--version"])
-    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back afterwards
-    monkeypatch.delenv("OMP_WAIT_POLICY")
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
     monkeypatch.setenv("KMP_BLOCKTIME", "200")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     with pytest.raises(SystemExit):
         main()
     assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    assert os.environ["GOMP_SPINCOUNT"] == ASLEEP["GOMP_SPINCOUNT"]
     assert os.environ["KMP_BLOCKTIME"] == "200"
+
+
+def test_threads_wait_as_somebody_said(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["farfield", "--version"])
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    monkeypatch.setenv("GOMP_SPINCOUNT", "")
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    with pytest.raises(SystemExit):
+        main()
+    assert os.environ["OMP_WAIT_POLICY"] == "active"
+    assert "GOMP_SPINCOUNT" not in os.environ
