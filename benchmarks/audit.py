@@ -29,13 +29,14 @@ TARGETS = {
     "images_seconds": "<= 120",
 }
 AGAIN = 4
-RUN = """
-import atexit, json, resource
+RUN = r"""
+import atexit, json, re, resource
 from farfield.cli import program
 def tell():
-    both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-    peak = sum(resource.getrusage(each).ru_maxrss for each in both) / 2**20
-    print(json.dumps({"gigabytes": round(peak, 3)}))
+    # What getrusage says of this process counts the one that began it, too.
+    own = int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])
+    other = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(json.dumps({"gigabytes": round((own + other) / 2**20, 3)}))
 atexit.register(tell)
 program()
 """

@@ -94,7 +94,7 @@ def measure() -> dict[str, float]:
     for name, model, shape, repeats in (
         ("mlp_small", mlp(2, 25, 25, 25, 2), (2,), 300),
         ("mlp_large", mlp(784, 1024, 1024, 10), (784,), 7),
-        ("lenet", lenet().double().eval(), (1, 28, 28), 2),
+        ("lenet", lenet().double().eval(), (1, 28, 28), 4),
     ):
         ratios = over_forward(model, shape, repeats)
         results |= {f"{name}{suffix}": value for suffix, value in ratios.items()}
