@@ -46,6 +46,17 @@ def test_a_member_does_not_depend_on_how_many_train_beside_it(options: Any, moon
     assert np.abs(six[0] - six[1]).max() > 1e-3
 
 
+@pytest.mark.parametrize(("options", "shared"), [({}, False), ({"hidden": (400, 400)}, True)])
+def test_small_networks_are_trained_on_one_thread(
+    options: Any, shared: bool, moons: Any, monkeypatch: Any
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    ReLUClassifier(epochs=1, random_state=0, **options).fit(*moons)
+    assert seen == [5 if shared else 1, 5]
+
+
 def test_anchors_and_modules_keep_members_apart(moons: Any) -> None:
     X, y = moons
     for kind, options in (

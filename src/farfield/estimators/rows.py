@@ -127,22 +127,22 @@ class TrainingTable:
         self._narrow = values.shape[1] <= NARROW
         self._values = values.mT.contiguous().mT if self._narrow else values
         self._shuffle = shuffle
-        self._batch = len(rows) if batch_size is None else min(batch_size, len(rows))
+        self.batch_size = len(rows) if batch_size is None else min(batch_size, len(rows))
         self._balance = balance
 
     def parts(self) -> Iterator[Tensor]:
         """Yield one pass over the rows, ``(members, rows, columns)`` at a time."""
         count, columns = self._values.shape
         members = len(self._shuffle)
-        if self._batch == count:
+        if self.batch_size == count:
             # The order of the rows of a full batch does not matter.
             yield self._values.expand(members, count, columns)
             return
         order = self._shuffle.permutations(count)
-        block = self._batch * max(1, BLOCK // (members * columns * self._batch))
+        block = self.batch_size * max(1, BLOCK // (members * columns * self.batch_size))
         for start in range(0, count, block):
             chosen = order[:, start : start + block]
-            yield from torch.split(self._gather(chosen), self._batch, dim=1)
+            yield from torch.split(self._gather(chosen), self.batch_size, dim=1)
 
     def _gather(self, chosen: Tensor) -> Tensor:
         """Return the chosen rows of every member, stored the way the table is."""
