@@ -67,6 +67,40 @@ def test_a_mean_is_searched_a_few_pieces_at_a_time(monkeypatch):
     assert max(looks) == 11
 
 
+def straight(weight, bias):
+    layer = nn.Linear(1, len(bias)).double()
+    layer.weight.data = torch.tensor(weight, dtype=torch.float64)[:, None]
+    layer.bias.data = torch.tensor(bias, dtype=torch.float64)
+    return layer
+
+
+def test_a_class_that_ties_all_along_does_not_change_a_mean(monkeypatch):
+    """Classes 0 and 1 are the same in both members; class 2 overtakes the mean where it must."""
+    looks, over = [], mean_confidence.Probabilities.over
+
+    def few(pieces, boxes):
+        looks.append(len(boxes.piece))
+        assert sum(looks) < 1000, "boxes of a tie are split without end"
+        return over(pieces, boxes)
+
+    monkeypatch.setattr(mean_confidence.Probabilities, "over", few)
+    members = [straight([0.3, 0.3, 1.0], [5.0, 5.0, 0.0]), straight([1.0, 1.0, 2.0], [9.0, 9.0, 0])]
+    network = ff.capture(members, torch.zeros(1, 1))
+    lines = ff.along(network, [[0.0]], [[1.0]])
+    t = lines.first_change()
+    around = t * torch.tensor([1 - 1e-9, 1 + 1e-9], dtype=torch.float64)
+    assert lines[0].probabilities_at(around).mean(dim=0).argmax(dim=1).tolist() == [0, 2]
+    apart = ff.capture([straight([0.3, 0.3], [5.0, 5.0])] * 2, torch.zeros(1, 1))
+    assert ff.along(apart, [[0.0]], [[1.0]]).first_change().tolist() == [np.inf]
+
+
+def test_an_earlier_class_wins_a_tie_of_all_instances():
+    """Class 1 leads until both logits of both members are clipped to zero, at 3."""
+    members = [nn.Sequential(straight([-1.0, -1.0], [0.0, end]), nn.ReLU()) for end in (2.0, 3.0)]
+    network = ff.capture(members, torch.zeros(1, 1))
+    assert ff.along(network, [[0.0]], [[1.0]]).first_change().tolist() == [3.0]
+
+
 def test_a_straight_line_crosses_where_it_must():
     layer = nn.Linear(1, 2)
     layer.weight.data, layer.bias.data = torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, 3.0])

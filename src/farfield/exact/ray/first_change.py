@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from farfield.exact.ray.mean_confidence import NARROW, Boxes, Probabilities, search
+from farfield.exact.ray.mean_confidence import NARROW, SLACK, Boxes, Probabilities, search
 from farfield.exact.ray.pieces import AffinePieces, per_ray
 
 
@@ -59,8 +59,9 @@ def _overtaken(start: Tensor, growth: Tensor, last: Tensor, label: Tensor) -> Te
 
 
 def _of_mean(pieces: AffinePieces, label: Tensor, rays: int) -> Tensor:
-    """The same for the mean over instances."""
-    found = pieces.t.new_full((rays,), torch.inf)
+    """The same for the mean over instances; inside a piece, a lead of 1e-13 is none."""
+    tied = _tied(pieces, label)
+    found = per_ray(pieces.t[tied], pieces.ray[tied], rays, "amin", torch.inf)
 
     def look(boxes: Boxes) -> Tensor:
         nonlocal found
@@ -68,23 +69,50 @@ def _of_mean(pieces: AffinePieces, label: Tensor, rays: int) -> Tensor:
         start = pieces.place(boxes.low, boxes.piece)
         stop = pieces.place(boxes.high, boxes.piece)
         seen = Probabilities.over(pieces, boxes)
-        low, high = _lead(seen.low, own), _lead(seen.high, own)
+        low, high = seen.low - seen.low.gather(1, own), seen.high - seen.high.gather(1, own)
         # The class itself is at least what it is at the worse end: log p is concave.
-        most = (seen.peak - seen.least.gather(1, own)).scatter(1, own, -torch.inf).amax(dim=1)
-        bend = seen.curve + seen.curve.gather(1, own)
-        chord = torch.maximum(low, high) + bend.scatter(1, own, 0.0).amax(dim=1)
-        most = torch.where(torch.isinf(boxes.high), most, torch.minimum(most, chord))
+        most = seen.peak - seen.least.gather(1, own)
+        chord = torch.maximum(low, high) + seen.curve + seen.curve.gather(1, own)
+        chord = torch.where(torch.isinf(boxes.high)[:, None], torch.inf, chord)
+        most = torch.minimum(torch.minimum(most, chord), _most_ahead(pieces, boxes, own))
+        low, high, most = (_best(part, own) for part in (low, high, most))
         t = torch.where(
             low > 0, start, torch.where((high > 0) & torch.isfinite(stop), stop, torch.inf)
         )
         found = torch.minimum(found, per_ray(t, ray, rays, "amin", torch.inf))
-        open_ = (low <= 0) & (most > 0) & (start < found[ray])
+        nearest = torch.where(high > 0, 0.0, SLACK)
+        open_ = (low <= 0) & (most > nearest) & (start < found[ray])
         return open_ & ((stop - start > NARROW * stop.abs()) | torch.isinf(stop))
 
     search(pieces, look)
     return found
 
 
-def _lead(p: Tensor, own: Tensor) -> Tensor:
+def _tied(pieces: AffinePieces, label: Tensor) -> Tensor:
+    """``(pieces,)`` whether every instance gives an earlier class the very same logits."""
+    own = label[None, :, None].expand(len(pieces.start), -1, 1)
+    same = pieces.start == pieces.start.gather(2, own)
+    same &= pieces.growth == pieces.growth.gather(2, own)
+    earlier = torch.arange(same.shape[2], device=same.device) < label[:, None]
+    return (same.all(dim=0) & earlier).any(dim=1)
+
+
+def _most_ahead(pieces: AffinePieces, boxes: Boxes, own: Tensor) -> Tensor:
+    """A bound on the lead of every class: ``p_k - p <= exp(d) - 1``, ``d`` of logits, affine.
+
+    Of classes with the same logits it is zero, however wide the box.
+    """
+    own = own[None].expand(len(pieces.start), -1, 1)
+    ahead, rate = (
+        part - part.gather(2, own)
+        for part in (pieces.start[:, boxes.piece], pieces.growth[:, boxes.piece])
+    )
+    ahead = ahead.nan_to_num(0.0, torch.inf, -torch.inf)  # both are impossible
+    end = torch.where(rate == 0, ahead, ahead + rate * boxes.high[:, None])
+    most = torch.maximum(ahead + rate * boxes.low[:, None], end).nan_to_num(torch.inf, torch.inf)
+    return most.clamp(min=0.0).expm1().clamp(max=1.0).mean(dim=0)
+
+
+def _best(lead: Tensor, own: Tensor) -> Tensor:
     """By how much the best other class is ahead."""
-    return (p - p.gather(1, own)).scatter(1, own, -torch.inf).amax(dim=1)
+    return lead.scatter(1, own, -torch.inf).amax(dim=1)
