@@ -13,6 +13,8 @@ from torch import nn
 
 import farfield as ff
 from farfield.exact.ray.line import along
+from farfield.exact.ray.mean_confidence import Boxes, Probabilities
+from farfield.exact.ray.pieces import AffinePieces
 
 INF = float("inf")
 
@@ -206,3 +208,67 @@ def test_many_rays_agree_with_rays_one_by_one():
     highest = [line.highest_confidence().item() for line in alone]
     np.testing.assert_allclose(lines.first_reaching(0.9), first, rtol=1e-12)
     np.testing.assert_allclose(lines.highest_confidence(), highest, rtol=1e-14)
+
+
+@pytest.fixture
+def _few(monkeypatch):
+    """A search that looks at more than some thousand boxes fails."""
+    looks, over = [], Probabilities.over
+
+    def noted(pieces, boxes):
+        looks.append(len(boxes.piece))
+        assert sum(looks) < 50_000, "boxes are split without end"
+        return over(pieces, boxes)
+
+    monkeypatch.setattr(Probabilities, "over", noted)
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_members_that_cancel_are_searched_quickly(scale):
+    """Each member's confidence rises; that of their mean is one half all along."""
+    members = [affine([sign * scale, -sign * scale], [0.0, 0.0]) for sign in (1, -1)]
+    lines = ff.along(ff.capture(members, torch.zeros(1, 1)), [[0.0]], [[1.0]])
+    assert lines.highest_confidence().tolist() == pytest.approx([0.5], abs=1e-13)
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_mean_that_nears_its_limit_faster_than_its_members():
+    """The mean of the first class is one half but for some ``exp(-2 t)``."""
+    members = [affine([1.0, 0.0, -1.0], [0.0] * 3), affine([1.0, 0.0, 2.0], [0.0] * 3)]
+    line = ff.along(ff.capture(members, torch.zeros(1, 1)), [[0.0]], [[1.0]])
+    t = line.first_reaching(0.5)
+    # Until the rest is less than what a half can tell.
+    assert 18 < float(t) < 37
+    assert line[0].probabilities_at(t).mean(dim=0).amax() >= 0.5 - 1e-16
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.floats(0.01, 30), st.floats(0, 3))
+def test_bounds_hold_in_between(seed, members, size, low):
+    """Whatever a class of the mean does inside of a box, and its lead over another."""
+    generator = torch.Generator().manual_seed(seed)
+    start, growth = torch.randn(
+        2, members, 1, 3, generator=generator, dtype=torch.float64
+    ) * torch.tensor([1.0, size], dtype=torch.float64).reshape(2, 1, 1, 1)
+    one, yes = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
+    pieces = AffinePieces(0 * one, one, one > 0, yes, start, growth, torch.softmax(start, -1))
+    high = low + float(torch.rand((), generator=generator)) * 2 / size
+    boxes = Boxes(yes, low * one, high * one)
+    seen = Probabilities.over(pieces, boxes)
+    u = torch.linspace(low, high, 101, dtype=torch.float64)[:, None]
+    p = torch.softmax(start + growth * u, dim=-1).mean(dim=0)
+    assert (p <= seen.most() + 1e-14).all()
+    lead = seen.lead(yes[:, None])
+    assert (p - p[:, :1] <= lead.most() + 1e-14).all()
+    assert (p >= seen.least - 1e-14).all()
+    # Each bound by itself: the chord, and the cubic through values and slopes.
+    share = (u - low) / max(high - low, 1e-300)
+    chord = seen.low + (seen.high - seen.low) * share
+    assert ((p - chord).abs() <= seen.curve + 1e-14).all()
+    cubic = (
+        seen.low * (1 - share) ** 3
+        + 3 * seen.inner[0] * share * (1 - share) ** 2
+        + 3 * seen.inner[1] * share**2 * (1 - share)
+        + seen.high * share**3
+    )
+    assert ((p - cubic).abs() <= seen.rest + 1e-14).all()

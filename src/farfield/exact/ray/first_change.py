@@ -68,14 +68,10 @@ def _of_mean(pieces: AffinePieces, label: Tensor, rays: int) -> Tensor:
         ray, own = pieces.ray[boxes.piece], label[boxes.piece][:, None]
         start = pieces.place(boxes.low, boxes.piece)
         stop = pieces.place(boxes.high, boxes.piece)
-        seen = Probabilities.over(pieces, boxes)
-        low, high = seen.low - seen.low.gather(1, own), seen.high - seen.high.gather(1, own)
         # The class itself is at least what it is at the worse end: log p is concave.
-        most = seen.peak - seen.least.gather(1, own)
-        chord = torch.maximum(low, high) + seen.curve + seen.curve.gather(1, own)
-        chord = torch.where(torch.isinf(boxes.high)[:, None], torch.inf, chord)
-        most = torch.minimum(torch.minimum(most, chord), _most_ahead(pieces, boxes, own))
-        low, high, most = (_best(part, own) for part in (low, high, most))
+        lead = Probabilities.over(pieces, boxes).lead(own)
+        most = torch.minimum(lead.most(), _most_ahead(pieces, boxes, own))
+        low, high, most = (_best(part, own) for part in (lead.low, lead.high, most))
         t = torch.where(
             low > 0, start, torch.where((high > 0) & torch.isfinite(stop), stop, torch.inf)
         )

@@ -2,9 +2,16 @@
 
 A mean of probabilities is not convex, but each instance's is log-concave on a piece: between two
 places the smaller of the two tangents of ``log p`` bounds it from above. Where instances rise and
-fall against one another, a second bound helps: the mean stays within ``B h^2 / 8`` of its chord,
-``B`` a bound on its second derivative, ``|p''| <= p R^2`` with ``R`` the range of the slopes. Both
-bounds are rigorous, so what is discarded holds no answer.
+fall against one another, the mean itself is looked at: it stays within ``B h^2 / 8`` of its chord,
+``B`` a bound on its second derivative, and within ``D h^4 / 384`` of the cubic that has its values
+and slopes at both ends, ``D`` a bound on its fourth. With ``R`` the range of an instance's slopes,
+``l = log p`` has the slope ``g - E g`` and then minus the cumulants of the slopes. As ``|g - E g|
+<= (1 - p) R``, and their variance is at most ``(1 - p) R^2`` and at most ``R^2 / 4``::
+
+    |p''|   = p |l'^2 + l''|                                      <=     p (1 - p) R^2
+    |p''''| = p |l'^4 + 6 l'^2 l'' + 3 l''^2 + 4 l' l''' + l''''| <= 5 p (1 - p) R^4
+
+What is discarded holds no answer, but for the rounding of the bounds.
 """
 
 from __future__ import annotations
@@ -20,6 +27,8 @@ from farfield.exact.ray.pieces import CHUNK, AffinePieces, per_ray
 # Relative width in t below which a bracket is an answer; absolute slack of the highest value.
 NARROW = 1e-11
 SLACK = 1e-13
+# More than what a probability near one may have lost to rounding.
+EPSILON = 1e-15
 ROUNDS = 1200
 
 
@@ -62,7 +71,9 @@ class Probabilities:
         high: At the upper end, or the limit.
         peak: A bound from above in between, by tangents.
         least: A bound from below in between.
-        curve: How far they may be from the chord; nothing is known where there is no end.
+        curve: How far they may be from the chord; infinite where there is no end.
+        inner: ``(2, boxes, classes)`` the other two points whose hull holds the cubic.
+        rest: How far they may be from the cubic; infinite where there is no end.
     """
 
     low: Tensor
@@ -70,6 +81,8 @@ class Probabilities:
     peak: Tensor
     least: Tensor
     curve: Tensor
+    inner: Tensor
+    rest: Tensor
 
     @classmethod
     def over(cls, pieces: AffinePieces, boxes: Boxes) -> Probabilities:
@@ -88,10 +101,44 @@ class Probabilities:
         open_peak = torch.where(rise_low <= 0, at_low, torch.maximum(at_low, beyond))
         peak = torch.where(endless[:, None], open_peak, peak).clamp(max=0.0).exp()
         low, high = at_low.exp(), torch.where(endless[:, None], part.limit, at_high.exp())
+        least = torch.minimum(low, high)
         spread = part.growth.amax(dim=-1, keepdim=True) - part.growth.amin(dim=-1, keepdim=True)
-        curve = (peak * spread.square()).mean(dim=0) * (width**2)[:, None] / 8
-        least = torch.minimum(low, high).mean(dim=0)
-        return cls(low.mean(dim=0), high.mean(dim=0), peak.mean(dim=0), least, curve)
+        bent = peak * (1 - least + EPSILON) * spread.square()
+        square = torch.where(endless, torch.inf, width**2)[:, None]
+        third = width[:, None] / 3
+        inner = torch.stack([low + low * rise_low * third, high - high * rise_high * third])
+        return cls(
+            low.mean(dim=0),
+            high.mean(dim=0),
+            peak.mean(dim=0),
+            least.mean(dim=0),
+            bent.mean(dim=0) * square / 8,
+            inner.mean(dim=1),
+            (bent * spread.square()).mean(dim=0) * square.square() * (5 / 384),
+        )
+
+    def most(self) -> Tensor:
+        """A bound from above on every class in between."""
+        ends = torch.maximum(self.low, self.high)
+        cubic = torch.maximum(ends, self.inner.amax(dim=0)) + self.rest
+        known = torch.minimum(ends + self.curve, cubic)
+        return torch.minimum(self.peak, known.nan_to_num(torch.inf, torch.inf))
+
+    def lead(self, own: Tensor) -> Probabilities:
+        """The same of the lead of every class over one of them, ``(boxes, 1)``."""
+
+        def less(part: Tensor) -> Tensor:
+            return part - part.gather(-1, own.expand(*part.shape[:-1], 1))
+
+        return Probabilities(
+            less(self.low),
+            less(self.high),
+            self.peak - self.least.gather(1, own),
+            self.least - self.peak.gather(1, own),
+            self.curve + self.curve.gather(1, own),
+            less(self.inner),
+            self.rest + self.rest.gather(1, own),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +153,7 @@ class Bounds:
 def bounds(pieces: AffinePieces, boxes: Boxes) -> Bounds:
     """Evaluate and bound the mean confidence on boxes."""
     seen = Probabilities.over(pieces, boxes)
-    endless = torch.isinf(boxes.high)[:, None]
-    chord = torch.where(endless, 1.0, torch.maximum(seen.low, seen.high) + seen.curve)
-    most = torch.minimum(seen.peak, chord)
-    return Bounds(seen.low.amax(dim=-1), seen.high.amax(dim=-1), most.amax(dim=-1))
+    return Bounds(seen.low.amax(dim=-1), seen.high.amax(dim=-1), seen.most().amax(dim=-1))
 
 
 def _log_probabilities(pieces: AffinePieces, u: Tensor) -> tuple[Tensor, Tensor]:
