@@ -243,3 +243,13 @@ def test_bad_training_options_are_named(folder, arguments, message):
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
     assert not (folder / "x.safetensors").exists()
+
+
+def test_the_seed_is_a_setting_too(folder, tmp_path):
+    common = ["train", "relu", "--data", folder / "train.csv", "--label", "outcome", "--epochs", 1]
+    for name, more in (("set", ("--set", "random_state=3")), ("seed", ("--seed", "3"))):
+        assert invoke(*common, *more, "-o", tmp_path / f"{name}.safetensors").exit_code == 0
+    assert ff.load(tmp_path / "set.safetensors").random_state == 3
+    first, second = (ff.load(tmp_path / f"{name}.safetensors") for name in ("set", "seed"))
+    for one, other in zip(first.module_.parameters(), second.module_.parameters(), strict=True):
+        assert bool((one == other).all())

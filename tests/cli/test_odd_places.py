@@ -13,6 +13,9 @@ from farfield.cli import farfield as command
 from farfield.errors import InputError
 from nursery import COMMAND
 
+# Whoever reads the output has left.
+LEFT = "import os; reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
+
 
 def invoke(*args):
     return CliRunner().invoke(command, [str(arg) for arg in args])
@@ -115,10 +118,28 @@ def test_a_full_disk_ends_in_one_line(home, nursery):
 
 @pytest.mark.parametrize(("allowed", "code"), [("1", 0), ("0", 1)])
 def test_a_reader_that_leaves_changes_no_exit_code(home, nursery, allowed, code):
-    left = "import os; reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 1)\n"
     arguments = words(home, "--max-blind", allowed, "--out", home / "left")
-    done = nursery.run(left + COMMAND, *arguments)
+    done = nursery.run(LEFT + COMMAND, *arguments)
     assert done.returncode == code
     # What broke its budget is said where errors are said, and nothing else.
     assert done.stderr == b"" if code == 0 else done.stderr.startswith(b"farfield: FF001")
     assert done.stderr.count(b"\n") <= 1
+
+
+def test_a_reader_that_leaves_changes_no_exit_code_of_what_only_tells(nursery):
+    done = nursery.run(LEFT + COMMAND, "explain")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_nobody_has_to_listen(home, written, nursery):
+    """As where a shell closes the output: ``>&-``."""
+    done = nursery.run(
+        "import sys; sys.stdout = None\n" + COMMAND, "report", written, "--format", "text"
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_output_to_a_full_device_ends_in_one_line(written, nursery):
+    full = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n"
+    line = refused(nursery.run(full + COMMAND, "report", written, "--format", "text"))
+    assert line == "farfield: cannot write: No space left on device"

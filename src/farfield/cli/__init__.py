@@ -6,12 +6,14 @@ Commands import PyTorch when they run, so that ``farfield --help`` answers at on
 from __future__ import annotations
 
 import atexit
+import errno
 import io
 import os
 import sys
 import threading
 import traceback
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -24,12 +26,24 @@ from farfield.cli.guard import guard
 from farfield.cli.report import report
 from farfield.cli.reproduce import reproduce
 from farfield.cli.schema import schema
+from farfield.cli.terminal import reader_may_leave
 from farfield.cli.train import train
 from farfield.cli.verify import verify
 from farfield.errors import FarfieldError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """All commands; whoever reads what one of them writes may leave."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        with reader_may_leave():
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="farfield")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def farfield() -> None:
@@ -88,6 +102,10 @@ def main() -> NoReturn:
     for name, value in (ASLEEP | ALONE).items():
         if name not in said:
             os.environ.setdefault(name, value)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+            setattr(sys, name, nowhere)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows another in its place.
         if isinstance(stream, io.TextIOWrapper):
@@ -102,10 +120,9 @@ def main() -> NoReturn:
         sys.exit(130)
     except FarfieldError as error:
         _explain(str(error), 2)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.exit(0)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _explain(f"cannot write: {error.strerror}", 2)
         _explain(f"unexpected {type(error).__name__}: {error}; run again with --debug", 3)
 
 

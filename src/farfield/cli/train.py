@@ -77,7 +77,7 @@ def train(
         raise InputError(
             f"{method} has no parameter {', '.join(unknown)}; it has {', '.join(sorted(known))}"
         )
-    estimator = kind(**given, random_state=random_state)
+    estimator = kind(**{"random_state": random_state, **given})
     with stages(False if quiet else None) as progress:
         progress("reading")
         source = open_table(

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from farfield.cli.terminal import reader_may_leave
 from farfield.formats import named
 
 HELP = f"""Prove the certificate in FILE ({named("guard")}) again, from its own numbers.
@@ -26,13 +27,14 @@ def verify(path: str, as_json: bool, quiet: bool) -> None:
     from farfield.guard.files import open_guard
 
     certificate, found = open_guard(path)
-    if as_json:
-        click.echo(json.dumps(asdict(found)))
-    elif not quiet and found:
-        click.echo(
-            f"verified: d >= 1 beyond {found.radius:.6g} units, where T >= "
-            f"{found.temperature:.6g}. {certificate.statement()}"
-        )
+    with reader_may_leave():
+        if as_json:
+            click.echo(json.dumps(asdict(found)))
+        elif not quiet and found:
+            click.echo(
+                f"verified: d >= 1 beyond {found.radius:.6g} units, where T >= "
+                f"{found.temperature:.6g}. {certificate.statement()}"
+            )
     for problem in found.problems:
         click.echo(f"farfield: {path} does not keep its promise: {problem}", err=True)
     if not found:
