@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from farfield.errors import InputError
-from farfield.files import MACHINE, _remove_orphans, regular, replacing
+from farfield.files import MACHINE, _remove_orphans, regular, replacing, writable
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,20 @@ def test_places_that_cannot_be_written_to(tmp_path):
         with pytest.raises(InputError, match="cannot write"):
             write(path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_places_are_tried_before_long_work(tmp_path, monkeypatch):
+    new = tmp_path / "a" / "b.txt"
+    assert writable(new) == new
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="a folder; name a file in it"):
+        writable(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Not a directory; choose a place"):
+        writable(tmp_path / "file" / "b.txt")
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)  # root may do anything
+    with pytest.raises(InputError, match="Permission denied; choose a place"):
+        writable(new)
 
 
 def test_long_names_have_room_for_the_temporary_one(tmp_path):

@@ -10,6 +10,7 @@ stays there; whoever writes to that folder next removes it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -54,6 +55,26 @@ def regular(path: str | os.PathLike[str]) -> Path:
     if not stat.S_ISREG(mode):
         raise InputError(f"cannot read {os.fspath(path)}: it is {KINDS[stat.S_IFMT(mode)]}")
     return Path(path)
+
+
+def writable(path: Path) -> Path:
+    """Give ``path`` back if a file may be put there: asked before long work, not after it.
+
+    Raises:
+        InputError: If something that is not a regular file is there, or the nearest folder that
+            exists may not be written to.
+
+    >>> writable(Path("/dev/null"))
+    Traceback (most recent call last):
+    farfield.errors.InputError: cannot write /dev/null: it is a device, not a file
+    """
+    _check_place(path)
+    nearest = next(each for each in path.absolute().parents if each.exists())
+    if not nearest.is_dir():
+        raise _unwritable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    if not os.access(nearest, os.W_OK):
+        raise _unwritable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    return path
 
 
 @contextmanager

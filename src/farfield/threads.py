@@ -4,6 +4,7 @@ A step of training is a few products of small matrices, which threads take longe
 multiply; and where another process has a core, each of them waits for a thread that does not run.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,13 +19,18 @@ WORTH_SHARING = 1 << 21
 def threads_for(products: int) -> Iterator[None]:
     """Use one thread for steps of a few products, and as many as before for others.
 
+    PyTorch remembers one number for all threads that come: only the main one changes it.
+
     Example:
         >>> with threads_for(1_000):
         ...     torch.get_num_threads()
         1
     """
+    if products >= WORTH_SHARING or threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = torch.get_num_threads()
-    torch.set_num_threads(before if products >= WORTH_SHARING else 1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -62,12 +62,14 @@ def guard(
     are to be inside, so one minus the rate of false alarms.
     """
     from farfield.cli.guarding import write_guard
+    from farfield.files import writable
     from farfield.progress import stages
 
     if out.suffix not in suffixes("guard"):
         raise InputError(f"cannot tell the format of {out}; name it {named('guard')}")
     if envelope and out.suffix == ".safetensors":
         raise InputError("an envelope is a model that others run; name the output .onnx or .pt2")
+    writable(out)
     promise = {"radii": radii, "epsilon": epsilon, "keep": keep}
     with stages(False if quiet or as_json else None) as progress:
         certificate, notes = write_guard(

@@ -64,6 +64,7 @@ def train(
 
     from farfield import estimators
     from farfield.data import open_table
+    from farfield.files import writable
     from farfield.progress import stages
 
     given = dict(_setting(text) for text in settings)
@@ -78,6 +79,7 @@ def train(
             f"{method} has no parameter {', '.join(unknown)}; it has {', '.join(sorted(known))}"
         )
     estimator = kind(**{"random_state": random_state, **given})
+    writable(out)
     with stages(False if quiet else None) as progress:
         progress("reading")
         source = open_table(
