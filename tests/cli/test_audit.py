@@ -253,3 +253,16 @@ def test_the_seed_is_a_setting_too(folder, tmp_path):
     first, second = (ff.load(tmp_path / f"{name}.safetensors") for name in ("set", "seed"))
     for one, other in zip(first.module_.parameters(), second.module_.parameters(), strict=True):
         assert bool((one == other).all())
+
+
+def test_training_says_how_the_table_was_read(tmp_path):
+    rows = "".join(f"{place % 7 or ''},{place % 5},{'ab'[place % 2]}\n" for place in range(30))
+    (tmp_path / "gaps.csv").write_text("x,z,y\n" + rows)
+    done = invoke(
+        "train", "relu", "--data", tmp_path / "gaps.csv", "--label", "y", "--epochs", 1, "--quiet",
+        "--impute", "median", "-o", tmp_path / "x.safetensors",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "x" in done.stderr
+    assert done.stderr.startswith("farfield: ")
+    assert done.stdout == ""

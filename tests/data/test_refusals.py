@@ -38,7 +38,7 @@ MANY = "\n".join(f"{k},name{k},{k % 2}" for k in range(300))
         ("a,y\n1,0\n2,\n", {"label": "y"}, "1 missing values, first in data row 2"),
         ("y\n1\n0\n", {"label": "y"}, "no feature columns are left"),
         ("a,b\n1,2\n3,4\n", {"ignore": ["a", "b"]}, "no feature columns are left"),
-        ("a,b\n1,2\n3,4\n", {"ignore": ["c"]}, "column 'c' of ignore are not in the table"),
+        ("a,b\n1,2\n3,4\n", {"ignore": ["c"]}, "column 'c' of ignore is not in the table"),
         ("a,b\n1,2\n3,4\n", {"categorical": "a"}, "list of column names"),
         ("a,b\n1,2\n3,4\n", {"categorical": ["A"]}, "Did you mean 'a'"),
         ("a,b\n1,2\n3,4\n", {"impute": "zero"}, "'most_frequent'; got 'zero'"),

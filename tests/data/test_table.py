@@ -240,7 +240,7 @@ def test_like_an_earlier_table(holes, tmp_path):
     assert (later.feature_names, later.label) == (first.feature_names, None)
     np.testing.assert_allclose(later.read().X, [[100, 17 / 3, 0, 1], [4, 2, 1, 0]])
     for text, message in (
-        ("w,b\nv,1\n", "column 'a' of the earlier table are missing"),
+        ("w,b\nv,1\n", "column 'a' of the earlier table is missing"),
         ("w,b,a\nz,1,1\n", r"'w' holds 'z' \(1 row\), first in data row 1.*earlier table"),
         ("w,b,a\nv,x,1\n", r"text in columns of numbers: 'b' \('x' in data row 1\)"),
     ):
@@ -379,5 +379,5 @@ def test_codes_that_are_not_one_hot(column, values, message):
 def test_codes_of_text_and_absent_columns():
     with pytest.raises(InputError, match=r"'ward_a' \('x' in data row 1\)"):
         open_table(CODED.assign(ward_a=list("xyxy")), schema=parse_schema(BLOCKS))
-    with pytest.raises(InputError, match=r"column 'ward_a' of \[blocks\] are not in the table"):
+    with pytest.raises(InputError, match=r"column 'ward_a' of \[blocks\] is not in the table"):
         open_table(CODED.drop(columns="ward_a"), schema=parse_schema({"blocks": BLOCKS["blocks"]}))

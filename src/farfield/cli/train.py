@@ -98,6 +98,8 @@ def train(
     # Fitted on an array, so that scikit-learn did not see the names of its columns.
     estimator.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
     estimator.save(out)
+    for note in source.notes:
+        click.echo(f"farfield: {note}", err=True)
     if not quiet:
         what = "R^2" if method == "regressor" else "accuracy"
         click.echo(f"{out}: {METHODS[method]}, training {what} {score:.4f} on {source.n_rows} rows")

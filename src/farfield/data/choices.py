@@ -116,8 +116,8 @@ class Choices:
             absent = [name for name in wanted if name not in known]
             if absent:
                 raise InputError(
-                    f"{stream.where}: {_listed(absent)} of the earlier table are missing. "
-                    f"{near(absent[0], stream.names)}"
+                    f"{stream.where}: {_listed(absent)} of the earlier table {_are(absent)} "
+                    f"missing. {near(absent[0], stream.names)}"
                 )
             return wanted
         label, schema = self.label_of(stream), self.schema
@@ -131,7 +131,7 @@ class Choices:
             absent = [name for name in asked if name not in known]
             if absent:
                 raise InputError(
-                    f"{stream.where}: {_listed(absent)} of {what} are not in the table. "
+                    f"{stream.where}: {_listed(absent)} of {what} {_are(absent)} not in the table. "
                     f"{near(absent[0], stream.names)}"
                 )
         left_out = {label, *self.ignore, *schema.ignored()}
@@ -182,3 +182,7 @@ def near(name: str, names: Sequence[str]) -> str:
 def _listed(names: Sequence[str]) -> str:
     """Quote columns, the first few of many."""
     return f"column{'s' if len(names) > 1 else ''} {some(names)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"
