@@ -36,7 +36,7 @@ def convolve(
     if rows.dtype != torch.float64:  # nothing is unfolded
         return torch.convolution(rows, *more)
     places = math.prod(rows.shape[2:]) // (1 if transposed else math.prod(stride))
-    patch = math.prod(kernel.shape[1:]) * groups
+    patch = math.prod(kernel.shape[1:])  # of one group; they are unfolded one after the other
     row = max(1, places * patch * rows.element_size())
     parts = [torch.convolution(part, *more) for part in rows.split(max(1, UNFOLDED // row))]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
