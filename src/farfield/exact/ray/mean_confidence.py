@@ -27,8 +27,8 @@ from farfield.exact.ray.pieces import CHUNK, AffinePieces, per_ray
 # Relative width in t below which a bracket is an answer; absolute slack of the highest value.
 NARROW = 1e-11
 SLACK = 1e-13
-# More than what a probability near one may have lost to rounding.
-EPSILON = 1e-15
+# More than what a probability near one may have lost to rounding, of up to a thousand classes.
+EPSILON = 1e-13
 ROUNDS = 1200
 
 
